@@ -29,7 +29,7 @@ from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import correlation
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
-from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, claim, less, needed, target_title, within
+from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, less, needed, target_title, within
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
@@ -375,7 +375,7 @@ def near_best(depth: int) -> list[int]:
     return list(range(max(0, middle - NEAR), min(depth - 1, middle + NEAR) + 1))
 
 
-@claim("above chance", missing="no N was run")
+@Claim("above chance", missing="no N was run")
 def above_chance(results: Results) -> Iterator[Contrast]:
     """What is learned in one language carries over to the others: accuracy there is above chance."""
     first = "the mean over N in "
@@ -387,7 +387,7 @@ def above_chance(results: Results) -> Iterator[Contrast]:
         first = ""
 
 
-@claim(
+@Claim(
     "best near 8",
     lambda results: (
         "Accuracy in other languages is best when the representation of layer 8 is kept fixed (N near "
@@ -420,7 +420,7 @@ def best(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, side, seeds)
 
 
-@claim(
+@Claim(
     "flat at home",
     f"Accuracy in the language that is trained in hardly depends on N (within {100 * MARGIN:g} points of nothing "
     "frozen).",
@@ -451,7 +451,7 @@ def _between(curves: Curves) -> str:
     return f"between {percent(float(curves.mean.min()))} and {percent(float(curves.mean.max()))}"
 
 
-@claim("goes with alignment")
+@Claim("goes with alignment")
 def goes_with_alignment(results: Results) -> Iterator[Contrast]:
     """Accuracy with N layers frozen goes with how well layer N is aligned."""
     missing = "it takes every N from 0 on, and the map"

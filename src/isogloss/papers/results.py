@@ -530,30 +530,24 @@ def needed(values: T | None, missing: str) -> T:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, and the contrasts that judge it.
+    """A sentence of a paper, and the contrasts that judge it; as a decorator it takes them from a function.
 
-    statement: the claim, or a function of the results where it depends on them. contrasts: functions that give them in
-    order, such as a `Comparison`, or one; they give none, or raise `NotMeasured`, where the rows do not have them.
-    missing: why there are none.
+    statement: the claim, or a function of the results where it depends on them; by default the docstring of the
+    decorated function. contrasts: functions that give them in order, such as a `Comparison`, or one; they give none, or
+    raise `NotMeasured`, where the rows do not have them. missing: why there are none.
     """
 
     name: str
-    statement: str | Callable[[Results], str]
-    contrasts: Callable[[Results], Iterable[Contrast]] | Sequence[Callable[[Results], Iterable[Contrast]]]
+    statement: str | Callable[[Results], str] = ""
+    contrasts: Callable[[Results], Iterable[Contrast]] | Sequence[Callable[[Results], Iterable[Contrast]]] = ()
     missing: str = "nothing was measured"
 
+    def __call__(self, contrasts: Callable[[Results], Iterable[Contrast]]) -> "Claim":
+        """The same claim with the contrasts of a function."""
+        return replace(self, statement=self.statement or str(contrasts.__doc__), contrasts=contrasts)
 
-def claim(
-    name: str, statement: str | Callable[[Results], str] | None = None, *, missing: str = "nothing was measured"
-) -> Callable[[Callable[[Results], Iterable[Contrast]]], Claim]:
-    """Make a function that gives contrasts into the claim that they judge: `Claim` as a decorator.
 
-    Args:
-        name: of the claim.
-        statement: the sentence of the paper; by default the docstring of the function.
-        missing: why there are no contrasts.
-    """
-    return lambda contrasts: Claim(name, statement or str(contrasts.__doc__), contrasts, missing)
+claim = Claim
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper, results as evidence, treebanks as banks
 from isogloss.papers.jexus2020 import invented_inference, pair_table
 from isogloss.papers.paper import as_lines, by_scale
-from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, claim, over_seeds
+from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
@@ -247,7 +247,8 @@ class Planner:
         made = VARIANTS[variant]
         packed = f"{pair}{made.packed}"
         name = f"{pair}{'' if variant == DEFAULT else f'.{_spelt(variant)}'}.seed-{seed}"
-        at, streams = {"model": pair, "condition": variant}, {"streams": str(out / "streams" / packed)}
+        at: dict[str, Any] = {"model": pair, "condition": variant}
+        streams = {"streams": str(out / "streams" / packed)}
         if packed not in self.packs:
             extra = made.pieces == _EXTRA_ANCHORS
             # Where each language has pieces of its own, a model has half as many for each.
@@ -260,14 +261,12 @@ class Planner:
             if variant == CRAWL:
                 text[languages[1]] = str(Path(str(self.crawl)) / f"{languages[1]}.txt")
             own, folder = replace(self.request, device="cpu", dtype=None), out / "packs" / packed
-            job = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, part="pack", **at)
-            self.packs[packed] = job
+            self.packs[packed] = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, part="pack", **at)
         if name not in self.models:
             options = {**streams, **scale.pretraining, **made.options, "seed": seed}
             options |= {"width": scale.width, "steps": scale.steps, "batch": scale.batch}
-            own_at = {"part": "pretrain", **at, "seed": seed, "needs": [self.packs[packed].folder]}
-            folder = out / "models" / name
-            self.models[name] = self.request.job("pretrain", name, None, options, folder=folder, **own_at)
+            at |= {"part": "pretrain", "seed": seed, "needs": [self.packs[packed].folder]}
+            self.models[name] = self.request.job("pretrain", name, None, options, folder=out / "models" / name, **at)
         return self.models[name]
 
     def _text(self, language: str, kind: str = "pretrain") -> str:
@@ -638,7 +637,7 @@ def _over_pairs(words: str, values: Sequence[float], test: Callable[..., Any], b
     return Contrast(f"{words} {mean.share} over {len(values)} pairs{few}", test(mean, bound))
 
 
-@claim("order")
+@Claim("order")
 def _order(results: Results) -> Iterator[Contrast]:
     """Languages are more alike in a bilingual model than in two models, and there more than with random weights."""
     for first, second in pairwise(KINDS):
@@ -652,7 +651,7 @@ def _order(results: Results) -> Iterator[Contrast]:
                 yield evidence.contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
-@claim("depth")
+@Claim("depth")
 def _depth(results: Results) -> Iterator[Contrast]:
     """Similarity falls with depth."""
     for kind in (BILINGUAL, MONOLINGUAL):
@@ -663,7 +662,7 @@ def _depth(results: Results) -> Iterator[Contrast]:
             yield _over_pairs(f"{kind}, change of CKA a layer", slopes, below, 0.0)
 
 
-@claim("distance", missing="the pairs are too few to rank")
+@Claim("distance", missing="the pairs are too few to rank")
 def _distance(results: Results) -> Iterator[Contrast]:
     """What a bilingual model adds to similarity is less for languages that are further from English."""
     apart = {}
@@ -679,7 +678,7 @@ def _distance(results: Results) -> Iterator[Contrast]:
         yield Contrast(words, below(rank))
 
 
-@claim("rotation", missing="no sentence was looked up with two models")
+@Claim("rotation", missing="no sentence was looked up with two models")
 def _far(results: Results) -> Iterator[Contrast]:
     """A rotation learned from at most 10,000 sentences finds translations far more often than chance."""
     for target in results.targets(task="retrieval"):
@@ -692,7 +691,7 @@ def _far(results: Results) -> Iterator[Contrast]:
             yield Contrast(words, bool(known.low > FAR * first["floor"]))
 
 
-@claim(
+@Claim(
     "similarity and retrieval",
     f"CKA and retrieval after a rotation rise and fall together over layers: Pearson above {PEARSON}.",
     missing="no correlation: every layer finds as many, or there are fewer than three layers",
