@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -38,6 +38,9 @@ TASKS = {"parsing": "las", "pos": "accuracy", "ner": "span_f1"}
 NAMES = {"parsing": "parsing", "pos": "POS", "ner": "NER"}
 RELATION = "gap_similarity"  # rank correlation of gap and similarity over targets
 UNSEEN, DOMAINS = "unseen", "other domains"  # means over languages a model was not pretrained on, over further sets
+# CKA by layer, a mean over languages: of source and target, and of a model with itself before training.
+SIMILARITY = {"measure": "cka", "condition": None, "other_layer": None, "target": OTHERS}
+MOVED = {"measure": "cka", "condition": None, "other_model": START, "target": OTHERS}
 DEPTH = 12
 LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
 AT_THE_END = 1_000_000  # updates between scores: what is scored and compared is the model after its last update
@@ -127,24 +130,21 @@ def plan(
     kinds = {"treebanks": treebanks, "pud": pud, "entities": entities}
     data = None if scale.model is None else request.data
     folders = {kind: folder_of(kind, path, data) for kind, path in kinds.items()}
-    wanted = {
-        (task, source): list(_files(scale, task, source))
-        for task in TASKS
-        for source in (scale.entities if task == "ner" else scale.treebanks)
-    }
-    experiments = {
-        experiment: [file for file in some if is_planned(file, folders)] for experiment, some in wanted.items()
-    }
-    files = {file.stem: file for experiment in experiments.values() for file in experiment}
+    experiments: dict[tuple[str, str], list[TaskFile]] = {}
+    missing: dict[str, None] = {}
+    for task in TASKS:
+        for source in scale.entities if task == "ner" else scale.treebanks:
+            files = list(_files(scale, task, source))
+            experiments[task, source] = [file for file in files if is_planned(file, folders)]
+            missing |= dict.fromkeys(file.stem for file in files if not is_planned(file, folders))
+    files_by_stem = {file.stem: file for experiment in experiments.values() for file in experiment}
     notes = [
         f"the parallel treebanks have no {language}: its similarity to others is not measured"
         for language in dict.fromkeys((*scale.treebanks, *scale.entities))
         if language not in scale.pud
     ]
-    stems = dict.fromkeys(file.stem for some in wanted.values() for file in some)
-    if missing := [stem for stem in stems if stem not in files]:
-        notes.append(f"no test set is there of {', '.join(missing)}")
-    contents = partial(_invented if scale.model is None else _contents, scale, files, folders)
+    notes += [f"no test set is there of {', '.join(missing)}"] if missing else []
+    contents = partial(_invented if scale.model is None else _contents, scale, files_by_stem, folders)
     texts = paper.Texts(request.out / "text", contents)
     known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
@@ -322,24 +322,15 @@ def _points(results: Results, task: str, plan: str) -> dict[str, list[tuple[floa
     """
     points: dict[str, list[tuple[float, dict[int | None, float]]]] = {}
     for source in _sources(results, task):
-        for test in _mains(results, task, source):
-            at = {"task": task, "source": source, "target": test.target}
-            gap = results.value(measure="gap", plan=REFERENCE, layer=None, data=test.data, **at)
-            curves = results.curves("layer", measure="cka", plan=plan, other_layer=None, **at)
+        for test in _tests(results, task, source)[0]:
+            gap = results.value(**{**test, "measure": "gap"}, plan=REFERENCE, layer=None)
+            at = {**SIMILARITY, "task": task, "source": source, "target": test["target"]}
+            curves = results.curves("layer", **at, plan=plan)
             if gap is not None and curves is not None:
                 similarity = dict(zip(curves.steps.astype(int).tolist(), curves.mean, strict=True))
                 similarity[None] = curves.mean[curves.steps > 0].mean()
                 points.setdefault(source, []).append((gap, similarity))
     return points
-
-
-class TestSet(NamedTuple):
-    """Where a task is tested; data is None for means over several sets."""
-
-    task: str
-    source: str
-    target: str
-    data: str | None = None
 
 
 def _tasks(results: Results) -> list[str]:
@@ -354,42 +345,39 @@ def _model(results: Results) -> str:
     return str(results.rows["model"].iloc[0])
 
 
-def _sets(results: Results, task: str, source: str) -> list[TestSet]:
-    """Test sets in the order of the rows, without means."""
-    rows = results.where(measure=TASKS[task], task=task, source=source)
-    pairs = dict.fromkeys(zip(rows["target"], rows["data"], strict=True))
-    return [TestSet(task, source, target, data) for target, data in pairs if target not in (OTHERS, UNSEEN)]
+def _tests(results: Results, task: str, source: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Coordinates of scores: on the main test set of every language, its first, and on the further ones.
+
+    Both in the order of the rows, the source's before all others.
+    """
+    at = {"measure": TASKS[task], "task": task, "source": source}
+    rows = results.where(**at)
+    sets = [
+        {**at, "target": target, "data": data}
+        for target, data in dict.fromkeys(zip(rows["target"], rows["data"], strict=True))
+        if target not in (OTHERS, UNSEEN)
+    ]
+    sets.sort(key=lambda test: test["target"] != source)
+    mains = {test["target"]: test for test in reversed(sets)}
+    home = mains.setdefault(source, {**at, "target": source, "data": None})
+    main = [home, *(test for test in sets if test is mains[test["target"]] and test is not home)]
+    return main, [test for test in sets if test is not mains[test["target"]]]
 
 
-def _mains(results: Results, task: str, source: str) -> list[TestSet]:
-    """The main test set of every language, its first, the source's before all others."""
-    mains: dict[str, TestSet] = {}
-    for test in [*_sets(results, task, source), TestSet(task, source, source)]:
-        mains.setdefault(test.target, test)
-    return sorted(mains.values(), key=lambda test: test.target != source)
-
-
-def _score(results: Results, test: TestSet, plan: str = REFERENCE, column: str = "value") -> evidence.Seeds:
-    """The main score of each seed; column: `floor` for what chance gives."""
-    return results.values(column, measure=TASKS[test.task], plan=plan, **test._asdict())
+def _others(task: str, source: str) -> dict[str, Any]:
+    """Coordinates of the mean of a score over the other languages."""
+    return {"measure": TASKS[task], "task": task, "source": source, "target": OTHERS, "data": None}
 
 
 def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer."""
     sources = _sources(results, task)
-    tests = [_mains(results, task, source)[0] if home else TestSet(task, source, OTHERS) for source in sources]
+    tests = [_tests(results, task, source)[0][0] if home else _others(task, source) for source in sources]
     points = {}
     for number, plan in enumerate(PAIRS):
-        moved = [less(_score(results, test, plan), _score(results, test)) for test in tests]
+        moved = [results.values(**test, plan=plan, base={"plan": REFERENCE}) for test in tests]
         points[1 + 2 * number] = evidence.mean_by_seed(moved)
     return evidence.curves_of(points)
-
-
-def _similarity(results: Results, task: str, plan: str, **coordinates: Any) -> Curves | None:
-    """CKA by layer, a mean over languages and sources: of source and target, unless coordinates say otherwise."""
-    own = {} if "other_model" in coordinates else {"other_layer": None}
-    at = {"measure": "cka", "condition": None, **own, **coordinates}
-    return results.curves("layer", task=task, plan=plan, target=OTHERS, **at)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -430,11 +418,11 @@ def above_chance(results: Results, task: str) -> Contrast:
     """The task is carried across: the reference is above chance in every other language that the model knows."""
     languages, margins = KNOWN.get(_model(results)), {}
     for source in _sources(results, task):
-        for test in _mains(results, task, source):
-            scores, floors = _score(results, test), _score(results, test, column="floor")
-            known = test.target != source and (languages is None or test.target in languages)
+        for test in _tests(results, task, source)[0]:
+            scores, floors = (results.values(column, **test, plan=REFERENCE) for column in ("value", "floor"))
+            known = test["target"] != source and (languages is None or test["target"] in languages)
             if known and scores and set(scores) <= set(floors):
-                margins[source, test.target] = over_seeds(less(scores, floors))
+                margins[source, test["target"]] = over_seeds(less(scores, floors))
     needed(margins, "there is no chance score")
     worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
     words = f"at least {margins[worst].say(signed)} points above it, from {worst[0]} to {worst[1]}"
@@ -484,7 +472,7 @@ def upper_layers(results: Results, task: str) -> Contrast:
 @task_claim("lower part", "no model was compared with its start")
 def unchanged(results: Results, task: str) -> Contrast:
     """Training leaves the lower part of the model as it is, and changes the upper part."""
-    curves = needed(_similarity(results, task, REFERENCE, other_model=START), "there is no curve")
+    curves = needed(results.curves("layer", task=task, plan=REFERENCE, **MOVED), "there is no curve")
     low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (LOWER, UPPER))
     lower, upper = over_seeds(low), over_seeds(high)
     words = f"CKA with the start {lower.share} in layers 1 to 4, {upper.share} in 9 to 12 (as it is: above {SAME})"
@@ -494,7 +482,7 @@ def unchanged(results: Results, task: str) -> Contrast:
 @task_claim("middle", "languages were not compared with the source")
 def middle(results: Results, task: str) -> Contrast:
     """Languages are most alike in the middle of the model, near layer 5."""
-    before, after = (_similarity(results, task, plan) for plan in (UNTUNED, REFERENCE))
+    before, after = (results.curves("layer", task=task, plan=plan, **SIMILARITY) for plan in (UNTUNED, REFERENCE))
     curves = needed(after, "there is no curve")
     most, low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (MIDDLE, BOTTOM, TOP))
     rise, fall = (over_seeds(less(most, other)) for other in (low, high))
@@ -513,19 +501,15 @@ def gap_and_similarity(results: Results, task: str) -> Contrast:
     before, after = results.interval(**at, plan=UNTUNED), needed(results.interval(**at, plan=REFERENCE), "too few")
     words = f"rank correlation {after.share} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
-    seeds = len(_score(results, _mains(results, task, _sources(results, task)[0])[0]))
+    seeds = len(results.values(**_tests(results, task, _sources(results, task)[0])[0][0], plan=REFERENCE))
     return Contrast(words, evidence.below(after), seeds)
 
 
-CLAIMS = (
-    *(above_chance, first_pair, depth, small_at_home, upper_layers),
-    *(unchanged, middle, gap_and_similarity),
-)
+CLAIMS = (above_chance, first_pair, depth, small_at_home, upper_layers, unchanged, middle, gap_and_similarity)
 
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-COLUMNS = ["", *PLANS.values(), "chance"]
 SCORES = {"las": "labelled attachment score", "accuracy": "accuracy", "span_f1": "span F1"}
 LAST = (
     "Points, of the model after its last update. The reference's column is its score; the others are differences to "
@@ -533,76 +517,46 @@ LAST = (
     "random."
 )
 NOT_READ = "No number of the paper could be read, so none stands beside these; thresholds of the findings are our own."
+TRAINING = {UNTUNED: "before training", REFERENCE: "after training"}
 SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
 
 
 def tables(results: Results) -> list[Table]:
     """Tables 1 to 3, as far as the rows allow: what pairs of layers cost at home, elsewhere, and in other domains."""
-    first, counts, made = list[tuple[str, TestSet]](), list[int](), list[Table]()
+    columns: dict[str, Any] = {"reference": {"plan": REFERENCE, "share": False}}
+    columns |= {PLANS[plan]: {"plan": plan, "base": {"plan": REFERENCE}, "form": signed} for plan in PAIRS}
+    chance = {"column": "floor", "read": lambda **at: percent(over_seeds(results.values(**at)).value)}
+    columns["chance"] = {"plan": REFERENCE, **chance}
+    first: dict[str, Any] = {}
+    others: dict[str, dict[str, Any]] = {}
     for task in _tasks(results):
-        targets, domains = list[tuple[str, TestSet]](), list[tuple[str, TestSet]]()
+        targets = others.setdefault(f"Table 2, {NAMES[task]}: every target language, {SCORES[TASKS[task]]}", {})
+        domains = others.setdefault(f"Table 3, {NAMES[task]}: other domains, by test set", {})
         for source in _sources(results, task):
-            mains, others = _mains(results, task, source), TestSet(task, source, OTHERS)
-            first += [(f"{NAMES[task]} {source} → {source}", mains[0]), (f"{NAMES[task]} {source} → X", others)]
-            counts.append(len(_score(results, mains[0])))
-            targets += [(f"{source} → {test.target}", test) for test in mains if test.target != source]
-            further = [test for test in _sets(results, task, source) if test not in mains]
-            further.sort(key=lambda test: test.target != test.source)
-            domains += [(f"{source} → {test.data}", test) for test in further]
-            if any(test.target != source for test in further):
-                domains.append((f"{source} → X, {DOMAINS}", others._replace(data=DOMAINS)))
-        title = f"Table 2, {NAMES[task]}: every target language, {SCORES[TASKS[task]]}"
-        made.append(Table(title, COLUMNS, _lines(results, targets), [LAST]))
-        title = f"Table 3, {NAMES[task]}: other domains, by test set"
-        made.append(Table(title, COLUMNS, _lines(results, domains), [LAST]))
+            (home, *mains), further = _tests(results, task, source)
+            first |= {
+                f"{NAMES[task]} {source} → {source}": home,
+                f"{NAMES[task]} {source} → X": _others(task, source),
+            }
+            targets |= {f"{source} → {test['target']}": test for test in mains}
+            domains |= {f"{source} → {test['data']}": test for test in further}
+            domains[f"{source} → X, {DOMAINS}"] = {**_others(task, source), "data": DOMAINS}
     title = "Table 1: layers that begin anew, in the source language and on average over the others (X)"
-    notes = [LAST, evidence.seeds_note(counts or [0]), NOT_READ]
-    return [Table(title, COLUMNS, _lines(results, first), notes), *(table for table in made if table.rows)]
-
-
-def _lines(results: Results, tests: Sequence[tuple[str, TestSet]]) -> list[list[str]]:
-    """The reference's score, what each pair changes, and chance, for each label and test set."""
-    lines = []
-    for label, test in tests:
-        reference = _score(results, test)
-        losses = [evidence.cell(less(_score(results, test, plan), reference), signed) for plan in PAIRS]
-        chance = percent(over_seeds(_score(results, test, column="floor")).value)
-        lines.append([label, evidence.cell(reference, percent), *losses, chance])
-    return lines
+    made = [evidence.grid(results, title, first, columns, [LAST, NOT_READ])]
+    made += [evidence.grid(results, title, rows, columns, [LAST]) for title, rows in others.items()]
+    return [table for table in made if table is not None]
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
     tasks, model = _tasks(results), _model(results)
-    homes = [_mains(results, task, source)[0] for task in tasks for source in _sources(results, task)]
-    over = evidence.bands(min((len(_score(results, home)) for home in homes), default=0))
-
-    def panels(curves: Callable[[str], Mapping[str, Curves | None]], **look: Any) -> list[Panel]:
-        lines = {
-            task: [curve.line(label, **look) for label, curve in curves(task).items() if curve is not None]
-            for task in tasks
-        }
-        return [Panel(NAMES[task], drawn) for task, drawn in lines.items() if drawn]
-
-    def both(task: str, **how: Any) -> dict[str, Curves | None]:
-        named = {UNTUNED: "before training", REFERENCE: "after training"}
-        return {label: _similarity(results, task, plan, **how) for plan, label in named.items()}
-
-    def gaussian(task: str) -> dict[str, Curves | None]:
-        read = partial(_similarity, results, task, UNTUNED, measure="cka_rbf")
-        lines = both(task, measure="cka_rbf") | {"chance": read(column="floor")}
-        for condition in results.distinct("condition", measure="cka_rbf", task=task, plan=UNTUNED):
-            lines["before, as published"] = read(condition=condition)
-            lines["chance, as published"] = read(condition=condition, column="floor")
-        return lines
-
-    def start(task: str) -> dict[str, Curves | None]:
-        labels = {plan: PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}" for plan in SHOWN}
-        return {label: _similarity(results, task, plan, other_model=START) for plan, label in labels.items()}
-
-    gaps = []
-    sources = list(dict.fromkeys(home.source for home in homes))
+    homes = [_tests(results, task, source)[0][0] for task in tasks for source in _sources(results, task)]
+    over = evidence.bands(min((len(results.values(**home, plan=REFERENCE)) for home in homes), default=0))
+    pairs, gaps = [], []
+    sources = list(dict.fromkeys(home["source"] for home in homes))
     for task in tasks:
+        sides = {"source": _changes(results, task, home=True), "others": _changes(results, task, home=False)}
+        pairs.append(Panel(NAMES[task], [each.line(label, scale=100) for label, each in sides.items() if each]))
         lines = []
         for source, points in _points(results, task, REFERENCE).items():
             near, lost = [similarity[None] for _, similarity in points], [100 * gap for gap, _ in points]
@@ -616,55 +570,56 @@ def figures(results: Results) -> list[Figure]:
             "What re-initialised layers cost",
             f"{model}: what the score loses when two layers begin anew, beside the reference of the same seed. Means "
             f"over sources. {over}",
-            panels(
-                lambda task: {
-                    "source": _changes(results, task, home=True),
-                    "others": _changes(results, task, home=False),
-                },
-                scale=100,
-            ),
+            [panel for panel in pairs if panel.lines],
             "difference in points",
             xlabel="layers anew",
             ticks={1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)},
-        ),
-        Figure(
+        )
+    ]
+    gaussian = {**SIMILARITY, "measure": "cka_rbf"}
+    published = {**gaussian, "condition": results.distinct("condition", measure="cka_rbf"), "plan": UNTUNED}
+    by_layer: list[tuple[str, str, str, str, dict[str, Any]]] = [
+        (
             "figure-1",
             "Figure 1: source and target, layer by layer",
-            f"{model}: CKA of the source's sentences with those of each target, mean over targets and sources, on "
-            f"parallel text; debiased and linear, 0 for unrelated sentences. {over}",
-            panels(both),
             "CKA",
-            xlabel="layer",
+            "CKA of the source's sentences with those of each target, mean over targets and sources, on parallel text; "
+            f"debiased and linear, 0 for unrelated sentences. {over}",
+            {label: {**SIMILARITY, "plan": plan} for plan, label in TRAINING.items()},
         ),
-        Figure(
+        (
             "figure-1-gaussian",
             "Figure 1 with Gaussian kernels, and what chance gives",
-            f"{model}: the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance "
-            "lies far above 0. As published: batches that are almost the same sentences, and smaller.",
-            panels(gaussian),
             "CKA",
-            xlabel="layer",
+            "the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance lies far "
+            "above 0. As published: batches that are almost the same sentences, and smaller.",
+            {label: {**gaussian, "plan": plan} for plan, label in TRAINING.items()}
+            | {
+                "chance": {**gaussian, "plan": UNTUNED, "column": "floor"},
+                "before, as published": published,
+                "chance, as published": {**published, "column": "floor"},
+            },
         ),
-        Figure(
+        (
             "figure-2",
             "Figure 2: what training changes, layer by layer",
-            f"{model}: the model after training with itself before, the same sentences and layer: debiased linear CKA, "
-            f"mean over languages and sources. {over}",
-            panels(start),
             "CKA with the start",
-            xlabel="layer",
-        ),
-        Figure(
-            "figure-3",
-            "Figure 3: gap and similarity",
-            f"{model}, the reference after training: a circle is a target language. Similarity is CKA with the "
-            "source, the mean over layers 1 and up; gap is what the score loses from source to target. Above each "
-            "panel, the rank correlation within sources, with an interval over targets.",
-            gaps,
-            "gap in points",
-            xlabel="CKA of source and target",
+            "the model after training with itself before, the same sentences and layer: debiased linear CKA, mean over "
+            f"languages and sources. {over}",
+            {PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}": {**MOVED, "plan": plan} for plan in SHOWN},
         ),
     ]
+    titles = {NAMES[task]: {"task": task} for task in tasks}
+    for name, title, ylabel, caption, curves in by_layer:
+        drawn = evidence.panels(results, titles, curves)
+        made.append(Figure(name, title, f"{model}: {caption}", drawn, ylabel, xlabel="layer"))
+    caption = (
+        f"{model}, the reference after training: a circle is a target language. Similarity is CKA with the source, the "
+        "mean over layers 1 and up; gap is what the score loses from source to target. Above each panel, the rank "
+        "correlation within sources, with an interval over targets."
+    )
+    title, xlabel = "Figure 3: gap and similarity", "CKA of source and target"
+    made.append(Figure("figure-3", title, caption, gaps, "gap in points", xlabel=xlabel))
     return [figure for figure in made if figure.panels]
 
 
