@@ -183,27 +183,22 @@ def plan(
 def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[TaskFile]:
     """What a task from one source takes: train, dev, then tests, the first of each language its main one."""
     half = None if scale.tested is None else scale.tested // 2
+    home = f"{source}_{'wikiann' if task == 'ner' else scale.treebanks[source]}"
+    yield TaskFile(f"{home}.train", scale.examples)
+    yield TaskFile(f"{home}.dev", half)
     if task == "ner":
-        yield TaskFile(f"{source}_wikiann.train", source, "entities", (f"train-{source}.tsv",), scale.examples)
-        yield TaskFile(f"{source}_wikiann.dev", source, "entities", (f"dev-{source}.tsv",), half, "dev")
         for language in dict.fromkeys((source, *scale.entities, *scale.pud)):
-            patterns = (f"test-{language}.tsv", f"dev-{language}.tsv")  # half of dev where there is no test
-            yield TaskFile(f"{language}_wikiann", language, "entities", patterns, scale.tested, "test")
+            yield TaskFile(f"{language}_wikiann", scale.tested)
         return
-    home = f"{source}_{scale.treebanks[source]}"
-    yield TaskFile(f"{home}.train", source, "treebanks", (f"{home}-ud-train*.conllu",), scale.examples)
-    yield TaskFile(f"{home}.dev", source, "treebanks", (f"{home}-ud-dev.conllu",), half)
     for language in dict.fromkeys((source, *scale.treebanks, *scale.domains, *scale.pud)):
         named = [f"{language}_{name}" for name in scale.domains.get(language, ())]
         parallel = [f"{language}_pud"] if language in scale.pud else []
         order = [*dict.fromkeys([home, *named]), *parallel] if language == source else [*parallel, *named]
         for number, name in enumerate(order):
             main = name in parallel or name == f"{language}_{scale.treebanks.get(language)}"
-            kind, most = "pud" if name in parallel else "treebanks", scale.tested if main else half
-            yield TaskFile(name, language, kind, (f"{name}-ud-test.conllu",), most, optional=number > 0)
+            yield TaskFile(name, scale.tested if main else half, optional=number > 0)
     for language in scale.unseen:
-        name = f"{language}_pud"
-        yield TaskFile(name, language, "pud", (f"{name}-ud-test.conllu",), half, optional=True)
+        yield TaskFile(f"{language}_pud", half, optional=True)
 
 
 def _contents(scale: SimpleNamespace, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:

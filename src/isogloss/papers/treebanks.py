@@ -34,25 +34,52 @@ Folders = Mapping[str, Path | None]
 
 @dataclass(frozen=True)
 class TaskFile:
-    """A file of a reproduction, and what it is made of.
+    """A file of a reproduction that is cut from a treebank, or from WikiAnn.
 
-    stem: its name without an ending. kind: a key of `FOLDERS`. patterns: names of the file it is cut from, the first
-    that is there counts, `.gz` may follow. most: sentences, None for all. half: the part that is taken of the last
-    pattern, which then holds development and test. optional: left out where there is no such file.
+    stem: its name without an ending, which says what it is cut from: `en_ewt.train` and `en_ewt.dev` to train on and to
+    choose by, `en_ewt`, `de_pud` and `nl_wikiann` to test on. most: sentences, None for all. optional: left out where
+    there is no such file.
     """
 
     stem: str
-    language: str
-    kind: str
-    patterns: tuple[str, ...]
     most: int | None = None
-    half: str = ""
     optional: bool = False
+
+    @property
+    def language(self) -> str:
+        """The code of its language."""
+        return self.stem.partition("_")[0]
+
+    @property
+    def kind(self) -> str:
+        """What it is cut from, a key of `FOLDERS`."""
+        corpus = self.stem.partition("_")[2].partition(".")[0]
+        return {"wikiann": "entities", "pud": "pud"}.get(corpus, "treebanks")
 
     @property
     def name(self) -> str:
         """Its name in the folder of the reproduction's texts."""
         return f"{self.stem}.{'tsv' if self.kind == 'entities' else 'conllu'}"
+
+    @property
+    def patterns(self) -> dict[str, str]:
+        """Names of the files it may be cut from, the first that is there counts, and which half of each is taken.
+
+        Where WikiAnn has no test of a language, half of its development set is one.
+        """
+        corpus, _, part = self.stem.partition(".")
+        if self.kind != "entities":
+            return {f"{corpus}-ud-{'train*' if part == 'train' else part or 'test'}.conllu": ""}
+        dev = {f"dev-{self.language}.tsv": part or "test"}
+        return dev if part == "dev" else {f"{part or 'test'}-{self.language}.tsv": "", **({} if part else dev)}
+
+    def candidates(self, folder: Path) -> list[tuple[Path, str]]:
+        """The files of a folder that it may be cut from, and which half of each is taken; `.gz` may follow a name."""
+        return [
+            (path, half)
+            for pattern, half in self.patterns.items()
+            for path in sorted((*folder.glob(pattern), *folder.glob(f"{pattern}.gz")))
+        ]
 
 
 def folder_of(kind: str, given: str | None, data: str | None) -> Path | None:
@@ -60,16 +87,6 @@ def folder_of(kind: str, given: str | None, data: str | None) -> Path | None:
     if given is not None and not Path(given).is_dir():
         raise InputError(f"--{kind} {given} is no folder")
     return Path(given) if given else data_dir(data) / FOLDERS[kind][0] if data is not None else None
-
-
-def _candidates(file: TaskFile, folder: Path) -> list[tuple[Path, str]]:
-    """The files that a file may be cut from, of which the first counts, and which half of each is taken."""
-    halves = {pattern: file.half if pattern == file.patterns[-1] else "" for pattern in file.patterns}
-    return [
-        (path, half)
-        for pattern, half in halves.items()
-        for path in sorted((*folder.glob(pattern), *folder.glob(f"{pattern}.gz")))
-    ]
 
 
 def existing(kind: str, folders: Folders) -> Path:
@@ -85,7 +102,7 @@ def existing(kind: str, folders: Folders) -> Path:
 def find_file(file: TaskFile, folders: Folders) -> tuple[Path, str]:
     """The file that a file is cut from, and which half of it is taken; an error where there is none."""
     folder = existing(file.kind, folders)
-    if paths := _candidates(file, folder):
+    if paths := file.candidates(folder):
         return paths[0]
     raise InputError(f"{folder} has no {' or '.join(file.patterns)}; --{file.kind} is {FOLDERS[file.kind][1]}")
 
@@ -93,7 +110,7 @@ def find_file(file: TaskFile, folders: Folders) -> tuple[Path, str]:
 def is_planned(file: TaskFile, folders: Folders) -> bool:
     """Whether to count on a file: an optional one has to be there, unless no folder is known yet."""
     folder = folders[file.kind]
-    return not file.optional or folder is None or bool(_candidates(file, folder))
+    return not file.optional or folder is None or bool(file.candidates(folder))
 
 
 def cut_file(file: TaskFile, folders: Folders) -> str:

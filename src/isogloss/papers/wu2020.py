@@ -435,14 +435,11 @@ def task_files(scale: SimpleNamespace) -> Iterator[banks.TaskFile]:
     source, examples, tested = scale.source, scale.examples, scale.tested
     half = tested and tested // 2
     home = f"{source}_{scale.treebanks[source]}"
-    yield banks.TaskFile(f"{home}.train", source, "treebanks", (f"{home}-ud-train*.conllu",), examples)
-    yield banks.TaskFile(f"{home}.dev", source, "treebanks", (f"{home}-ud-dev.conllu",), half)
-    yield banks.TaskFile(f"{source}_wikiann.train", source, "entities", (f"train-{source}.tsv",), examples)
-    yield banks.TaskFile(f"{source}_wikiann.dev", source, "entities", (f"dev-{source}.tsv",), half, "dev")
+    yield from (banks.TaskFile(f"{corpus}.train", examples) for corpus in (home, f"{source}_wikiann"))
+    yield from (banks.TaskFile(f"{corpus}.dev", half) for corpus in (home, f"{source}_wikiann"))
     for language in (source, *scale.targets):
-        name, either = f"{language}_{scale.treebanks[language]}", (f"test-{language}.tsv", f"dev-{language}.tsv")
-        yield banks.TaskFile(name, language, "treebanks", (f"{name}-ud-test.conllu",), tested)
-        yield banks.TaskFile(f"{language}_wikiann", language, "entities", either, tested, "test")
+        yield banks.TaskFile(f"{language}_{scale.treebanks[language]}", tested)
+        yield banks.TaskFile(f"{language}_wikiann", tested)
 
 
 def sentences_of(paragraph: str) -> list[str]:
