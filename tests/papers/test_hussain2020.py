@@ -375,7 +375,7 @@ def test_what_each_defect_does_is_told_and_drawn():
     assert [panel.title for panel in figure.panels] == [
         f"{name}: {what}" for name in ("redrawn", "worst") for what in ("Dutch", "other languages", "L2 by layer")
     ]
-    assert [len(panel.lines) for panel in figure.panels] == [4, 2, 2] * 2
+    assert [len(panel.lines) for panel in figure.panels] == [2, 2, 2] * 2
     assert PAPER.figures(Results(rows))[-1].name != "legacy-last-12" and len(PAPER.tables(Results(rows))) == 3
 
 

@@ -11,7 +11,7 @@ of sentences and the same masks for each. Per token where both sides have the sa
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, product
@@ -23,7 +23,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.errors import InputError
-from isogloss.figure import COLOURS, DARK, NOTHING, Figure, Line, Panel, Table, number
+from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.papers import paper, results as evidence
@@ -285,10 +285,15 @@ def _model(results: Results) -> str:
     return str(results.distinct("model", measure="perplexity", plan=[*PLANS])[0])
 
 
+def _at(results: Results, target: str, unit: str = "token") -> dict[str, Any]:
+    """Coordinates of perplexity while a model is tuned, of one language or of all others pooled."""
+    data = {"data": "validation"} if target == _language(results) else {}
+    return {"measure": "perplexity", "condition": None, "target": target, "unit": unit, **data}
+
+
 def _perplexity(results: Results, each: str, target: str, unit: str = "token") -> Curves | None:
     """Perplexity of one language, or of all others pooled, while a plan was trained."""
-    data = {"data": "validation"} if target == _language(results) else {}
-    return results.curves(measure="perplexity", plan=each, condition=None, target=target, unit=unit, **data)
+    return results.curves("step", **_at(results, target, unit), plan=each)
 
 
 def _watched(results: Results) -> list[str]:
@@ -297,25 +302,20 @@ def _watched(results: Results) -> list[str]:
     return [target for target in targets if target not in (_language(results), OTHERS)]
 
 
-def _distances(results: Results, each: str) -> dict[int, Curves]:
-    """L2 of every block to the native model, on the larger sample of validation text, while a plan was trained."""
-    native, at = _native(results), {"measure": "l2_drift", "data": "validation", "plan": each}
-    layers = sorted(layer for layer in results.distinct("layer", **at) if layer > 0) if native else []
-    curves = {int(layer): results.curves(**at, other_model=native, condition=None, layer=layer) for layer in layers}
-    return {block: curve for block, curve in curves.items() if curve is not None}
-
-
+DISTANCE = {"measure": "l2_drift", "data": "validation", "condition": None}  # on the larger sample of words
 NO_DISTANCES = "no distances to a native model were measured under "
 
 
-def _test(results: Results, each: str, unit: str = "token") -> dict[int, float]:
-    """Test perplexity of the best model of each seed."""
-    return results.values(measure="perplexity", data="test", plan=each, condition=None, unit=unit)
+def _distances(results: Results, each: str) -> dict[int, Curves]:
+    """L2 of every block to the native model while a plan was trained."""
+    at = {**DISTANCE, "plan": each, "other_model": _native(results)}
+    curves = {int(block): results.curves("step", **at, layer=block) for block in results.distinct("layer", **at)}
+    return {block: curve for block, curve in sorted(curves.items()) if block and curve is not None}
 
 
-def _untuned(results: Results, model: str, unit: str = "token") -> float | None:
-    """Test perplexity of a model that was not tuned."""
-    return results.value(measure="perplexity", data="test", plan=UNTUNED, model=model, unit=unit) if model else None
+def _test(results: Results, each: str, unit: str = "token", **model: str) -> dict[int, float]:
+    """Test perplexity of the best model of each seed; of an untuned model, which is named."""
+    return results.values(measure="perplexity", data="test", plan=each, condition=None, unit=unit, **model)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -454,7 +454,7 @@ TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplex
 def native_worse(results: Results) -> Iterator[Contrast]:
     """Test perplexity per character of the native model over that of each plan."""
     missing = "no native model was measured"
-    own = needed(_untuned(results, _native(results), "character"), missing)
+    (own,) = needed(_test(results, UNTUNED, "character", model=_native(results)), missing).values()
     tests = {each: seeds for each in PLANS if (seeds := _test(results, each, "character"))}
     words = f"per character, where vocabularies do not matter, it has {number(own)}; that over "
     for each, seeds in needed(tests, missing).items():
@@ -589,28 +589,23 @@ def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
     counts = [len(seeds) for each in PLANS if (seeds := _test(results, each))]
     measured = evidence.seeds_note(counts or [0], "geometric means")
-    language, columns, steps = short_name(_language(results)), [], [step - 1 for step in STEPS]
+    language, columns = short_name(_language(results)), dict[str, Any]()
     for label, target, code in ((language, "tuned", _language(results)), ("others", OTHERS, OTHERS)):
-        curves, published_lines = _perplexity(results, ALL, code), PUBLISHED.where(reference="Table 1", target=target)
-        printed = {
-            int(line["step"]) - 1: f"{float(line['value']):.2f} ± {float(line['spread']):.2f}"
-            for line in published_lines
-        }
-        columns += [(f"{label}, published", printed), (f"{label}, measured", curves)]
-        steps += [] if curves is None or len(steps) > len(STEPS) else [int(curves.steps[-1])]
-    title, notes = f"Table 1: perplexity per token while all layers are tuned on {language}", [SOURCE, measured]
-    made = [evidence.curve_table(title, "step", columns, notes, steps=dict.fromkeys(steps), show=_at_step)]
+        columns[f"{label}, published"] = {"read": _published, "target": target}
+        columns[f"{label}, measured"] = {"read": partial(_at_step, results), **_at(results, code), "plan": ALL}
+    last = sorted(results.distinct("step", **_at(results, _language(results)), plan=ALL))[-1:]
+    steps = {f"{step:,}": {"step": step} for step in (*(step - 1 for step in STEPS), *last)}
+    title = f"Table 1: perplexity per token while all layers are tuned on {language}"
+    made = [evidence.grid(results, title, steps, columns, [SOURCE, measured], corner="step")]
 
     tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
+    rows: list[tuple[str, str, str, dict[str, str]]] = [(title, tests[each], each, {}) for each, title in PLANS.items()]
+    rows.append(("native model, not tuned", tests[UNTUNED], UNTUNED, {"model": _native(results)}))
+    rows.append(("tuned model, before", NOTHING, UNTUNED, {"model": _model(results)}))
     lines = [
-        [title, tests[each], *(evidence.cell(_test(results, each, unit), log=True) for unit in UNITS)]
-        for each, title in PLANS.items()
+        [title, known, *(evidence.cell(_test(results, each, unit, **own), log=True) for unit in UNITS)]
+        for title, known, each, own in rows
     ]
-    for title, known, name in (
-        ("native model, not tuned", tests[UNTUNED], _native(results)),
-        ("tuned model, before", NOTHING, _model(results)),
-    ):
-        lines.append([title, known, *(number(_untuned(results, name, unit)) for unit in UNITS)])
     heads = ["trained", "per token, published", "per token, measured", "per character, measured"]
     notes = [SOURCE, measured, "Perplexities per token of models with different vocabularies cannot be compared."]
     made.append(Table(f"Table 2: test perplexity of {language} by what is trained", heads, lines, notes))
@@ -624,7 +619,7 @@ def tables(results: Results) -> list[Table]:
         if curve is None or len(curve.steps) < 2:
             continue
         rises, lowest_steps = since_lowest(curve)
-        at = [_at_step(curve.at(step)) for step in curve.steps[[0, 1, -1]]]
+        at = [_at_step(results, **_at(results, target), plan=each, step=step) for step in curve.steps[[0, 1, -1]]]
         ratios = (_factor(curve).share, over_seeds(rises, log=True).share)
         lines.append([title, at[0], at[1], _span(lowest_steps), at[2], *ratios])
         second = second or f"step {curve.steps[1]:,.0f}"
@@ -645,70 +640,62 @@ def _conditions(results: Results) -> list[tuple[str, str]]:
     return list(dict.fromkeys(zip(rows["plan"], rows["condition"], strict=True)))
 
 
-def _defect_table(results: Results) -> Table:
+def _defect_table(results: Results) -> Table | None:
     """What each defect of the released code does to the curves of a plan."""
-    language, native = _language(results), _native(results) or START
-    heads = {
-        f"{short_name(language)} reads": {"measure": SHIFT, "target": language, "data": "validation"},
-        "it strays by": {"measure": STRAY, "target": language, "data": "validation"},
+    code, to = _language(results), _native(results) or START
+    columns: dict[str, Any] = {
+        f"{short_name(code)} reads": {"measure": SHIFT, "target": code, "data": "validation"},
+        "it strays by": {"measure": STRAY, "target": code, "data": "validation"},
         "others read": {"measure": SHIFT, "target": OTHERS},
         "they stray by": {"measure": STRAY, "target": OTHERS},
-        "the model kept tests": {"measure": SHIFT, "target": language, "data": "test"},
-        f"L2 to {native}": {"measure": SHIFT, "task": "l2_drift", "data": "validation", "other_model": native},
+        "the model kept tests": {"measure": SHIFT, "target": code, "data": "test"},
+        f"L2 to {to}": {"measure": SHIFT, "task": "l2_drift", "data": "validation", "other_model": to},
     }
-    lines = []
-    for each, condition in _conditions(results):
-        at = {"task": "perplexity", "plan": each, "condition": condition}
-        effects = [results.interval(**{**at, **own}) for own in heads.values()]
-        cells = [
-            NOTHING if effect is None else effect.say(lambda log: f"{100 * np.expm1(log):+.1f}") for effect in effects
-        ]
-        lines.append([f"{condition.removeprefix('legacy:')}, {PLANS[each]}", *cells])
+    how = {"task": "perplexity", "read": results.interval, "form": lambda log: f"{100 * np.expm1(log):+.1f}"}
+    rows = {
+        f"{condition.removeprefix('legacy:')}, {PLANS[each]}": {**how, "plan": each, "condition": condition}
+        for each, condition in _conditions(results)
+    }
     notes = [
         "In per cent of the same reading without the defect: perplexity per token, and distances over the layers that "
         "moved. Means over the readings of a training, and how far these stray around it.",
         *(f"{name}: {words}." for name, (words, _) in DEFECTS.items()),
     ]
-    return Table("What each defect of the released code does", ["trained with", *heads], lines, notes)
+    title = "What each defect of the released code does"
+    return evidence.grid(results, title, rows, columns, notes, corner="trained with")
 
 
 def _defect_figures(results: Results) -> Iterator[Figure]:
     """A row of panels for each defect, its curves upon those without it; columns share their axes."""
-    language, native, conditions = _language(results), _native(results) or START, _conditions(results)
-    read = {"measure": "perplexity", "unit": "token"}
-    titles: dict[str, dict[str, Any]] = {
-        short_name(language): {**read, "target": language, "data": "validation"},
-        "other languages": {**read, "target": OTHERS},
-        "L2 by layer": {"measure": "l2_drift", "data": "validation", "other_model": native},
-    }
-    for each in dict.fromkeys(plan for plan, _ in conditions):
-        panels, seeds = [], 0
-        for condition, (title, at) in product([own for plan, own in conditions if plan == each], titles.items()):
-            lines, is_distance = [], at["measure"] == "l2_drift"
-            for label, own, colour in (("as it should be", None, DARK), ("with the defect", condition, COLOURS[1])):
-                where = {**at, "plan": each, "condition": own}
-                last = {"over": "layer", "step": max(results.distinct("step", **where))} if is_distance else {}
-                curves = results.curves(**where, **last)
-                if curves is not None:
-                    lines.append(curves.line(label, log=not is_distance, colour=colour, dash=int(own is not None)))
-                    seeds = len(curves.seeds)
-                if at.get("target") == language:
-                    tests = results.where(**{**where, "data": "test"})
-                    steps, values = (tests[name].astype(float).tolist() for name in ("step", "value"))
-                    lines.append(Line("test of the model that is kept", steps, values, dots=True, colour=colour))
-            head = f"{condition.removeprefix('legacy:')}: {title}"
-            panels.append(Panel(head, lines, log=not is_distance, xlabel="layer" if is_distance else "step"))
-        caption = (
-            f"{_model(results)}, {PLANS[each]}: perplexity per token, and L2 to {native} after the last update. "
-            f"{evidence.bands(seeds)} Circles: tests of the model that is kept."
-        )
+    language, to = _language(results), _native(results) or START
+    sides = {short_name(language): language, "other languages": OTHERS}
+    read = {label: {**_at(results, target), "log": True} for label, target in sides.items()}
+    for each in dict.fromkeys(plan for plan, _ in _conditions(results)):
+        last = max(results.distinct("step", **DISTANCE, plan=each))
+        moved, drawn = {"L2 by layer": {**DISTANCE, "other_model": to, "step": last}}, list[Panel]()
+        for condition in [condition for plan, condition in _conditions(results) if plan == each]:
+            lines: dict[str, Any] = {
+                "as it should be": {"plan": each, "condition": None, "look": {"colour": DARK}},
+                "with the defect": {"plan": each, "condition": condition, "look": {"dash": 1}},
+            }
+            own = [replace(panel, log=True) for panel in evidence.panels(results, read, lines, over="step")]
+            own += [replace(panel, xlabel="layer") for panel in evidence.panels(results, moved, lines)]
+            drawn += [replace(panel, title=f"{condition.removeprefix('legacy:')}: {panel.title}") for panel in own]
+        caption = f"{_model(results)}, {PLANS[each]}: perplexity per token, and L2 to {to} after the last update. "
+        caption += evidence.bands(len(results.distinct("seed", **_at(results, language), plan=each)))
         title = f"What each defect of the released code does, {PLANS[each]}"
-        yield Figure(f"legacy-{re.sub('[:/]', '-', each)}", title, caption, panels, columns=len(titles), shared=True)
+        yield Figure(f"legacy-{re.sub('[:/]', '-', each)}", title, caption, drawn, columns=3, shared=True)
 
 
-def _at_step(seeds: Mapping[int, float]) -> str:
+def _published(step: int, target: str) -> str:
+    """A cell of Table 1, ± the s.d. it prints."""
+    lines = PUBLISHED.where(reference="Table 1", target=target, step=step + 1)
+    return f"{float(lines[0]['value']):.2f} ± {float(lines[0]['spread']):.2f}" if lines else NOTHING
+
+
+def _at_step(results: Results, **at: Any) -> str:
     """A perplexity over seeds; before the first update all seeds are the same."""
-    values = list(seeds.values())
+    values = list(results.values(**at).values())
     same = bool(values) and np.allclose(values, values[0], rtol=1e-9)
     return number(values[0]) if same else evidence.cell(values, log=True)
 
