@@ -263,6 +263,7 @@ def test_nothing_is_judged_on_two_seeds_or_where_parts_are_missing():
         "Table 1:",
         "Table 4a",
         "Table 4b",
+        "Table 6:",
     ]
 
 

@@ -17,7 +17,7 @@ pairs and examples and the same head for each. In the rows `plan` is the alignme
 
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise
@@ -32,7 +32,7 @@ from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent
 from isogloss.papers import jexus2020, paper, results as evidence
 from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_table, pair_table
 from isogloss.papers.paper import as_lines
-from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, Seeds, claim, less, over_seeds
+from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Curves, Results, Seeds, claim, less, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
@@ -615,19 +615,22 @@ def _factor(results: Results, alignment: str, target: str | None = None) -> Seed
     return {seed: float(np.exp(value)) for seed, value in evidence.mean_by_seed(logs).items()}
 
 
-def _by_layer(
-    results: Results, measure: str, data: str, alignment: str, languages: Sequence[str] = ()
-) -> evidence.Curves | None:
+def _mapped(results: Results, measure: str, data: str, languages: Sequence[str] = ()) -> dict[str, Any]:
+    """Coordinates of a measure of the map: both directions of the source with these languages, or all of the test."""
+    ends = [results.source, *(languages or _languages(results, data))]
+    return {"measure": measure, "data": data, "source": ends, "target": ends}
+
+
+def _by_layer(results: Results, alignment: str, measure: str, data: str, languages: Sequence[str]) -> Curves | None:
     """A measure of the map by layer: the mean of both directions, and then over these languages, or all of the test."""
-    at = {"measure": measure, "data": data, "plan": alignment}
-    pairs = [(results.source, code) for code in languages or _languages(results, data)]
-    curves = [curve for ends in pairs if (curve := results.curves("layer", **at, source=ends, target=ends))]
+    each = [_mapped(results, measure, data, [code]) for code in languages or _languages(results, data)]
+    curves = [curve for at in each if (curve := results.curves("layer", **at, plan=alignment))]
     return replace(curves[0], values=np.mean([curve.values for curve in curves], axis=0)) if curves else None
 
 
 def _best_layer(results: Results, alignment: str) -> int | None:
     """The layer with the highest Tatoeba P@1, over all languages and seeds; None where nothing was mapped."""
-    curves = _by_layer(results, "p@1", "tatoeba", alignment)
+    curves = _by_layer(results, alignment, "p@1", "tatoeba", ())
     return None if curves is None else curves.peak
 
 
@@ -635,7 +638,7 @@ def _at_best(
     results: Results, alignment: str, languages: Sequence[str] = (), measure: str = "p@1", data: str = "tatoeba"
 ) -> Seeds:
     """A measure of the map at the layer where Tatoeba P@1 is best, by seed: that P@1 itself unless another is named."""
-    best, curves = _best_layer(results, alignment), _by_layer(results, measure, data, alignment, languages)
+    best, curves = _best_layer(results, alignment), _by_layer(results, alignment, measure, data, languages)
     return {} if curves is None or best is None else curves.at(best)
 
 
@@ -753,59 +756,56 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ the tables
 
 
+ACCURACY = {"measure": "accuracy", "condition": None, "layer": None}  # zero-shot
+
+
 def tables(results: Results) -> list[Table]:
     """Before and after in one table, then every test by language, as far as the rows allow."""
     source, names = results.source, _alignments(results)
-    xnli, sick = ([(data, code) for code in _languages(results, data)] for data in ("xnli", "sick"))
-    home = [("xnli", source), *xnli, ("xnli", OTHERS)]
-    zero_shot = [*home, *(column for column in sick if _score(results, "sick", BEFORE, column[1]))]
-    elsewhere = []
-    for model in dict.fromkeys(line["model"] for line in PUBLISHED.where(measure="accuracy")):
-        cells = [PUBLISHED.cell(model=model, measure="accuracy", data=data, target=code) for data, code in zero_shot]
-        elsewhere += [(f"{model}, published", cells)] if set(cells) != {NOTHING} else []
-    rise = f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."
+    languages, sick = _languages(results, "xnli"), _languages(results, "sick")
+
+    def columns(data: str, *targets: str) -> dict[str, Any]:
+        titles = {target: f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for target in targets}
+        return {title: {"data": data, "target": target} for target, title in titles.items()}
+
+    def elsewhere(model: str, data: str, target: str) -> str:
+        return PUBLISHED.cell(model=model, measure="accuracy", data=data, target=target)
+
+    known = PUBLISHED.where(measure="accuracy") if source == "en" and languages else []
+    rows: dict[str, Any] = {
+        f"{line['model']}, published": {"model": line["model"], "read": elsewhere} for line in known
+    }
+    rows |= {titled(name): {**ACCURACY, "plan": name} for name in names}
+    xnli = columns("xnli", source, *languages, OTHERS)
+    notes = [f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."]
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
+    notes += [others] if known else []
     title = f"Table 2: zero-shot accuracy (%) of inference, trained in {evidence.target_title(source)}"
-    lines: list[tuple[str, str, dict[str, str]]] = [(titled(name), name, {}) for name in names]
-    inference = _by_language(results, title, zero_shot, lines, [rise, *[others] * bool(elsewhere)], elsewhere)
+    made = [_overview(results), evidence.grid(results, title, rows, {**xnli, **columns("sick", *sick)}, notes)]
     note = (
         "Trained on pairs in every language at once, XNLI's development sets or SICK's training part; switched: in "
         "half of the examples one of the two sentences is taken from the source."
     )
-    ways = [
-        (f"{titled(name)}, {what}", name, {"condition": way})
+    rows = {
+        f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "condition": way}
         for name in (BEFORE, BOTH)
         for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
-    ]
-    both = [*home, *([("sick", source), *sick] if sick else [])]
-    translated = _by_language(results, "Table 3: translate-train, accuracy (%)", both, ways, [note])
+    }
+    both = {**xnli, **(columns("sick", source, *sick) if sick else {})}
+    made.append(evidence.grid(results, "Table 3: translate-train, accuracy (%)", rows, both, [note]))
     answers = {"answer_f1": "F1", "exact_match": "exact"}
     best = [f"{PUBLISHED.cell(model='XLM-R Base', measure=measure)} {what}" for measure, what in answers.items()]
     note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {', '.join(best)}."
-    asked = [(f"{titled(name)}, {what}", name, {"measure": each}) for name in names for each, what in answers.items()]
-    questions = []
+    rows = {
+        f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "measure": measure}
+        for name in names
+        for measure, what in answers.items()
+    }
     for data, called, notes in (("xquad", "Table 4a", []), ("mlqa", "Table 4b", [note])):
-        columns = [(data, code) for code in (source, *_languages(results, data), OTHERS)]
         title = f"{called}: questions of {TESTS[data]} (%), trained on SQuAD"
-        questions.append(_by_language(results, title, columns, asked, notes))
-    made = [_overview(results), inference, translated, *questions, *_maps_and_perplexity(results)]
-    return [table for table in made if table is not None]
-
-
-def _by_language(
-    results: Results,
-    title: str,
-    columns: Sequence[tuple[str, str]],
-    wanted: Iterable[tuple[str, str, Mapping[str, str]]],
-    notes: Sequence[str],
-    first: Sequence[tuple[str, Sequence[str]]] = (),
-) -> Table | None:
-    """Scores: a column is a test and a target, a line its label, the alignment and further coordinates."""
-    lines = [
-        (label, [_score(results, data, name, target, **own) for data, target in columns]) for label, name, own in wanted
-    ]
-    heads = [f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for data, target in columns]
-    return evidence.seeds_table(title, ["", *heads], lines, notes, first=first)
+        asked = columns(data, source, *_languages(results, data), OTHERS)
+        made.append(evidence.grid(results, title, rows, asked, notes))
+    return [table for table in (*made, *_maps_and_perplexity(results)) if table is not None]
 
 
 def _overview(results: Results) -> Table | None:
@@ -842,29 +842,25 @@ def _overview(results: Results) -> Table | None:
 
 
 def _maps_and_perplexity(results: Results) -> list[Table | None]:
-    languages, retrieved = _languages(results, "tatoeba"), []
-    last = max(results.distinct("layer"), default=None)
-    for name in _alignments(results):
-        curves = [_by_layer(results, "p@1", "tatoeba", name, [code]) for code in languages]
-        for layer in dict.fromkeys((_best_layer(results, name), last)):
-            values = [curve.at(layer) if curve and layer is not None else {} for curve in curves]
-            retrieved.append((f"{titled(name)}, layer {layer}", values))
+    names, last = _alignments(results), max(results.distinct("layer"), default=None)
+    rows: dict[str, Any] = {
+        f"{titled(name)}, layer {layer}": {"plan": name, "layer": layer}
+        for name in names
+        for layer in (_best_layer(results, name), last)
+        if layer is not None
+    }
+    languages = _languages(results, "tatoeba")
+    columns = {evidence.target_title(code): _mapped(results, "p@1", "tatoeba", [code]) for code in languages}
     note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
-    heads = ["", *map(evidence.target_title, languages)]
-    retrieval = evidence.seeds_table("Table 5: Tatoeba P@1 (%)", heads, retrieved, [note])
+    retrieval = evidence.grid(results, "Table 5: Tatoeba P@1 (%)", rows, columns, [note])
     at = {"measure": "perplexity", "unit": "token"}
-    codes = results.distinct("target", **at)
-    first = [number(over_seeds(results.values(**at, plan=BEFORE, target=code), log=True).value) for code in codes]
-    names = [name for name in _alignments(results) if name != BEFORE]
-    perplexity = evidence.seeds_table(
-        "Table 6: what alignment costs, perplexity",
-        ["", *map(evidence.target_title, codes)],
-        [(titled(name), [_factor(results, name, code) for code in codes]) for name in names],
-        ["Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."],
-        first=[(titled(BEFORE), first)],
-        show=lambda seeds: f"×{evidence.cell(seeds, _times, log=True)}" if seeds else NOTHING,
-    )
-    return [retrieval, perplexity]
+    columns = {evidence.target_title(code): {**at, "target": code} for code in results.distinct("target", **at)}
+    change = {"base": {"plan": BEFORE}, "log": True, "form": _times}
+    rows = {titled(name): {"plan": name, **change} for name in names}
+    first = {"read": lambda **at: number(over_seeds(results.values(**at), log=True).value)}
+    rows[titled(BEFORE)] = {"plan": BEFORE, **first}
+    note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
+    return [retrieval, evidence.grid(results, "Table 6: what alignment costs, perplexity", rows, columns, [note])]
 
 
 def _times(factor: float) -> str:
@@ -889,6 +885,14 @@ def figures(results: Results) -> list[Figure]:
             means = list(points.values())
             ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
             panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
+    # A line for each alignment, amounts of text apart; the model as it was is thick, and mapped once: no band.
+    lines = {
+        titled(name): {"plan": name, "share": True, "look": {"thick": name == BEFORE}}
+        for name in _alignments(results)
+        if name in TITLES
+    }
+    groups = {", ".join(group): _mapped(results, "p@1", "tatoeba", group) for group in _groups(results)}
+    maps = {"CKA": _mapped(results, "cka", "xnli"), "P@1": _mapped(results, "p@1", "xnli")}
     counts = [len(_at_best(results, name)) for name in _alignments(results) if name != BEFORE]
     drawn_bands = evidence.bands(min(filter(None, counts), default=0))
     made = [
@@ -897,7 +901,7 @@ def figures(results: Results) -> list[Figure]:
             "Retrieval before and after alignment",
             f"{model}: how often the nearest sentence of the other language is the translation, among the Tatoeba test "
             f"of each language with {source}; centred, both directions, means over languages. {drawn_bands}",
-            [_panel(results, ", ".join(group), "p@1", "tatoeba", group) for group in _groups(results)],
+            evidence.panels(results, groups, lines),
             "P@1",
             xlabel="layer",
         ),
@@ -906,7 +910,7 @@ def figures(results: Results) -> list[Figure]:
             "The map before and after alignment",
             f"{model}: sentences of XNLI in {source} and in {', '.join(xnli)}, means over languages; CKA is debiased. "
             f"{drawn_bands}",
-            [_panel(results, title, measure, "xnli", xnli) for title, measure in (("CKA", "cka"), ("P@1", "p@1"))],
+            evidence.panels(results, maps, lines),
             xlabel="layer",
         ),
         Figure(
@@ -918,17 +922,7 @@ def figures(results: Results) -> list[Figure]:
             xlabel="share of the text, %",
         ),
     ]
-    return [figure for figure in made if figure.panels and figure.panels[0].lines]
-
-
-def _panel(results: Results, title: str, measure: str, data: str, languages: Sequence[str]) -> Panel:
-    """A line for each alignment, amounts of text apart; the model as it was is thick, and mapped once: no band."""
-    lines = []
-    for hue, name in enumerate(name for name in _alignments(results) if name in TITLES):
-        curves = _by_layer(results, measure, data, name, languages)
-        if curves is not None:
-            lines.append(curves.line(titled(name), share=True, hue=hue, thick=name == BEFORE))
-    return Panel(title, lines)
+    return [figure for figure in made if figure.panels]
 
 
 PAPER = paper.Paper("pan2021", ABOUT, plan, collect, CLAIMS, tables, figures)
