@@ -829,7 +829,7 @@ def _overview(results: Results) -> Table | None:
             cells.append(f"{percent(over_seeds(seeds[name]).value)}{moved}" if seeds[name] else NOTHING)
         cells.append(NOTHING if best is None else str(best))
         cells.append(f"{over_seeds(alike).value:.2f}" if alike else NOTHING)
-        cells.append(f"×{_times(over_seeds(factor, log=True).value)}" if factor else NOTHING)
+        cells.append(_times(over_seeds(factor, log=True).value) if factor else NOTHING)
         lines += [[titled(name), *cells]] if set(cells) != {NOTHING} else []
     note = (
         "In brackets, what it is more than before, seed by seed; accuracy (zero-shot), F1 and P@1 in points. Others: "
@@ -864,7 +864,7 @@ def _maps_and_perplexity(results: Results) -> list[Table | None]:
 
 
 def _times(factor: float) -> str:
-    return f"{factor:.2f}" if factor < 10 else number(factor)
+    return f"×{factor:.2f}" if factor < 10 else f"×{number(factor)}"
 
 
 # ------------------------------------------------------------------------------------------------ the figures

@@ -761,7 +761,7 @@ def grid(
         cells = [_written(results, known, {**row_at, **column_at}) for column_at in columns.values()]
         counts += [seeds for _, _, seeds in cells if seeds]
         measured, printed = [each[0] for each in cells], [each[1] for each in cells]
-        if set(measured) != {NOTHING}:
+        if set(measured) - {NOTHING}:
             lines.append([label, *measured])
             lines += [[f"{label}, published", *printed]] if set(printed) != {NOTHING} else []
     heads = [corner, *columns]
