@@ -135,91 +135,117 @@ def option_parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
 # --- recipes, sweeps and reproductions -------------------------------------------------------------------------------
 
 
-def recipe_parameters(recipe: Any, text: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """The parameters of a recipe's command: its own, those that name parallel text, and those of the run folder."""
+def carry_out(
+    work: Callable[..., Any],
+    usual: Path,
+    sentences: Callable[[Any], Sequence[str]] | None = None,
+    *,
+    out: str | None,
+    resume: bool,
+    quiet: bool,
+    report: bool = True,
+) -> None:
+    """Do work in a run folder, draw its page and say what came out; of jobs that failed it is said last.
+
+    Args:
+        work: `work(out=folder, resume=resume, progress=bars)` returns the table.
+        usual: The folder where `out` names none.
+        sentences: What to say of the table; by default the verdict on the run.
+        out: The run folder that was asked for.
+        resume: Whether to go on with the run that is there.
+        quiet: Whether no progress is shown.
+        report: Whether the page is drawn, where the packages for that are installed.
+    """
+    from isogloss.recipes.jobs import JobsFailed
+    from isogloss.report import verdict, write_page
+    from isogloss.runs.run import check_folder, read_facts, read_rows
+    from isogloss.training.loop import launched
+
+    folder = Path(out) if out else _default_folder(usual, resume=resume)
+    first, failure, page = launched()[0] == 0, None, None
+    if first:
+        check_folder(folder, resume=resume)
+    with _bars(quiet or not first) as bars:
+        try:
+            table = work(out=folder, resume=resume, progress=bars)
+        except JobsFailed as error:
+            failure, table = error, read_rows(folder) if (folder / "rows.csv").is_file() else ()
+            if not len(table):
+                raise
+        if not first:
+            return
+        if report and len(table) and _can_draw():
+            page = write_page([folder], folder / "report.html", bars)
+    found = (sentences(table) if sentences else verdict(folder)) if len(table) else []
+    for sentence in [*found, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
+        typer.echo(sentence)
+    typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
+    if (folder / "model").is_dir():
+        typer.echo(f"model: {folder / 'model'}")
+    missing = f"not drawn here; `isogloss report {folder}` draws it where isogloss[report] is installed"
+    typer.echo(f"report: {page or missing}")
+    if failure:
+        raise failure
+
+
+def recipe_parameters(recipe: Any) -> list[inspect.Parameter]:
+    """The parameters of a recipe's command: its own, and those of the run folder."""
     folder = {name: recipe.options[name] for name in ("out", "resume")}
-    own = {**recipe.parameters, **({} if not recipe.takes_bitext else text | recipe.parameters), **folder}
-    return [*option_parameters(own), keyword("quiet", Quiet, False)]
+    return [*option_parameters({**recipe.parameters, **folder}), keyword("quiet", Quiet, False)]
 
 
 def recipe_command(name: str) -> Any:
     """Make the command of a recipe from its signature."""
-    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe, read_options
+    from isogloss.recipes.recipe import find_recipe, read_options
 
     recipe = find_recipe(name)
 
-    def run(**given: Any) -> None:
-        from isogloss.report import verdict
-        from isogloss.runs.run import check_folder
-        from isogloss.training.loop import launched
+    def run(out: str | None, resume: bool, quiet: bool, **given: Any) -> None:
+        def work(**how: Any) -> Any:
+            arguments, options = read_options(recipe, given)
+            return recipe.call(*arguments, **options, **how)
 
-        out, resume, quiet = (given.pop(each) for each in ("out", "resume", "quiet"))
-        folder = Path(out) if out else _default_folder(Path("runs") / name, resume=resume)
-        first = launched()[0] == 0
-        if first:
-            check_folder(folder, resume=resume)
-        with _bars(quiet or not first) as bars:
-            texts, options = read_options(recipe, given)
-            head = options.pop(recipe.first)
-            table = recipe.call(head, *texts, out=folder, resume=resume, progress=bars, **options)
-            page = _page(folder, bars) if first else None
-        if first:
-            _tell(verdict(folder), table, folder, page)
+        carry_out(work, Path("runs") / name, out=out, resume=resume, quiet=quiet)
 
-    return with_parameters(run, recipe_parameters(recipe, TEXT_OPTIONS), name, recipe.call.__doc__)
+    return with_parameters(run, recipe_parameters(recipe), name, recipe.call.__doc__)
 
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and what it costs; run nothing")]
-RUN_ONLY = ("out", "resume", "quiet", "dry_run")
+RUN_ONLY = ("out", "resume", "quiet")
 
 
 def sweep_command(name: str) -> Any:
     """Make a command of a recipe over a grid: its options, none of them required, and those of a sweep."""
-    from isogloss.recipes.recipe import TEXT_OPTIONS, find_recipe, options_of
+    from isogloss.recipes.recipe import find_recipe, options_of
     from isogloss.recipes.sweep import plan_sweep, sweep
 
     recipe = find_recipe(name)
     shared = {each: option for each, option in options_of(sweep).items() if option.help}
     parameters = []
-    for each in (*recipe_parameters(recipe, TEXT_OPTIONS), *option_parameters(shared)):
+    for each in (*recipe_parameters(recipe), *option_parameters(shared)):
         if each.default is each.empty:  # it may be left out: the grid may have it
             kind: Any = each.annotation.__origin__ | None
             each = keyword(each.name, Annotated[(kind, *each.annotation.__metadata__)], None)
         parameters.append(each)
-    parameters.append(keyword("dry_run", DryRun, False))
 
-    def run(**given: Any) -> None:
+    def run(dry_run: bool, **given: Any) -> None:
         from isogloss.recipes.jobs import job_lines
-        from isogloss.report import verdict
-        from isogloss.runs.run import read_rows
-        from isogloss.runs.table import frame
 
-        folder = Path(given["out"]) if given["out"] else _default_folder(Path("runs/sweep"), resume=given["resume"])
         own = [each for each in parameters if each.name not in (*shared, *RUN_ONLY)]
         options = {each.name: given[each.name] for each in own if given[each.name] != each.default}
-        if given["dry_run"]:
-            _, _, jobs = plan_sweep(name, given["grid"] or [], out=folder, options=options)
+        usual = Path("runs/sweep")
+        if dry_run:
+            _, _, jobs = plan_sweep(name, given["grid"] or [], out=given["out"] or usual, options=options)
             typer.echo("\n".join([f"{len(jobs)} job{'s' * (len(jobs) != 1)}:", *job_lines(jobs)]))
             return
-        how = {each: given[each] for each in (*shared, "resume")}
-        failed = None
-        with _bars(given["quiet"]) as bars:
-            try:
-                table = sweep(name, out=folder, progress=bars, **how, **options)
-            except InputError as error:
-                failed, table = error, read_rows(folder) if (folder / "rows.csv").is_file() else frame([])
-                if not len(table):
-                    raise
-            page = _page(folder, bars)
-        _tell(verdict(folder), table, folder, page)
-        if failed:
-            raise failed
+        work = partial(sweep, name, **{each: given[each] for each in shared}, **options)
+        carry_out(work, usual, **{each: given[each] for each in RUN_ONLY})
 
     example = re.search(r"Example: isogloss (.*)", recipe.call.__doc__ or "", re.DOTALL)
-    usual = example[1].strip() if example else name
+    usual_words = example[1].strip() if example else name
     text = f"Run {name} with every combination of the values in --grid."
-    text += f"\n\nExample: isogloss sweep {usual} --grid seed=0..4"
-    return with_parameters(run, parameters, name, text)
+    text += f"\n\nExample: isogloss sweep {usual_words} --grid seed=0..4"
+    return with_parameters(run, [*parameters, keyword("dry_run", DryRun, False)], name, text)
 
 
 def reproduce_command(name: str) -> Any:
@@ -239,23 +265,20 @@ def reproduce_command(name: str) -> Any:
         keyword("report", Annotated[bool, typer.Option("--report/--no-report", help="draw it")], True),
     ]
 
-    def run(**given: Any) -> None:
+    def run(dry_run: bool, **given: Any) -> None:
         from isogloss.papers.paper import Request, outline_lines, outline_of, selected, summary
 
-        arguments = {each: given[each] for each in shared}
         options = {each: given[each] for each in special}
         usual = Path("runs") / f"{name}-{given['scale']}"
-        if given["dry_run"]:
-            asked = {each: value for each, value in arguments.items() if each in Request.__dataclass_fields__}
+        if dry_run:
+            asked = {each: given[each] for each in shared if each in Request.__dataclass_fields__}
             _, outline = outline_of(name, Request(out=Path(given["out"] or usual), **asked), **options)
-            jobs = selected(outline.jobs, arguments["only"], arguments["only_seeds"])
+            jobs = selected(outline.jobs, given["only"], given["only_seeds"])
             typer.echo("\n".join(outline_lines(outline, jobs)))
             return
-        folder = Path(given["out"]) if given["out"] else _default_folder(usual, resume=given["resume"])
-        with _bars(given["quiet"]) as bars:
-            table = reproduce(name, out=folder, resume=given["resume"], progress=bars, **arguments, **options)
-            page = _page(folder, bars) if given["report"] and len(table) else None
-        _tell([f"{part}\n" for part in summary(paper, table)] if len(table) else [], table, folder, page)
+        work = partial(reproduce, name, **{each: given[each] for each in shared}, **options)
+        how = {each: given[each] for each in (*RUN_ONLY, "report")}
+        carry_out(work, usual, lambda table: [f"{part}\n" for part in summary(paper, table)], **how)
 
     text = f"{paper.about}\n\nRun what the paper ran, and set its published numbers beside the measured ones.\n\n"
     return with_parameters(run, parameters, name, f"{text}Example: isogloss reproduce {name} --scale smoke")
@@ -485,28 +508,9 @@ def _default_folder(folder: Path, *, resume: bool) -> Path:
     return numbered[free - 1 if resume else free]
 
 
-def _page(folder: Path, bars: progress.Progress) -> Path | None:
-    """Draw the figures of a run and write its page, where the packages for that are installed."""
-    from isogloss.report import write_page
-
-    return write_page([folder], folder / "report.html", bars) if _can_draw() else None
-
-
 def _can_draw() -> bool:
     """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
     return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
-
-
-def _tell(sentences: Sequence[str], table: Any, folder: Path, page: Path | None) -> None:
-    from isogloss.runs.run import read_facts
-
-    missing = f"not drawn here; `isogloss report {folder}` draws it where isogloss[report] is installed"
-    for sentence in [*sentences, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
-        typer.echo(sentence)
-    typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
-    if (folder / "model").is_dir():
-        typer.echo(f"model: {folder / 'model'}")
-    typer.echo(f"report: {page or missing}")
 
 
 def _bars(quiet: bool) -> AbstractContextManager[progress.Progress]:

@@ -92,8 +92,8 @@ def test_a_recipe_can_be_called_from_python_and_as_a_job(name):
     recipe = find_recipe(name)
     parameters = inspect.signature(recipe.call).parameters
     assert {"out", "resume", "progress"} <= set(parameters)
-    assert next(iter(parameters)) == recipe.first and recipe.first in recipe.parameters
-    assert recipe.takes_bitext is ("bitext" in parameters)
+    assert next(iter(parameters)) == next(iter(recipe.parameters)) == ("text" if name == "pretrain" else "model")
+    assert ("bitext" in recipe.parameters) is ("bitext" in parameters)
     assert getattr(ig, name).recipe is recipe and inspect.signature(getattr(ig, name)).parameters == parameters
 
 

@@ -15,7 +15,7 @@ from isogloss.runs import read_rows
 def some_jobs(tmp_path):
     places = [{"part": "tune", "plan": plan, "seed": seed} for plan in ("last:1", "last:6") for seed in (0, 1)]
     places.append({"part": "map", "layer": 1})
-    return [Job(str(number), "drift", "m", {}, tmp_path, place) for number, place in enumerate(places)]
+    return [Job(str(number), "drift", {"model": "m"}, tmp_path, place) for number, place in enumerate(places)]
 
 
 @pytest.mark.parametrize(
@@ -37,10 +37,10 @@ def test_jobs_are_chosen_by_any_of_their_coordinates(only, only_seeds, found, tm
 def test_what_a_chosen_job_needs_is_chosen_with_it_in_the_order_of_all(tmp_path):
     model, tuned, score, other = (tmp_path / name for name in ("model", "tuned", "score", "other"))
     jobs = [
-        Job("score", "map", "m", {}, score, {"part": "map"}, [tuned]),
-        Job("model", "pretrain", "m", {}, model, {"part": "model"}),
-        Job("tuned", "drift", "m", {}, tuned, {"part": "tune"}, [model]),
-        Job("other", "drift", "m", {}, other, {"part": "tune"}, [model]),
+        Job("score", "map", {"model": "m"}, score, {"part": "map"}, [tuned]),
+        Job("model", "pretrain", {"model": "m"}, model, {"part": "model"}),
+        Job("tuned", "drift", {"model": "m"}, tuned, {"part": "tune"}, [model]),
+        Job("other", "drift", {"model": "m"}, other, {"part": "tune"}, [model]),
     ]
     assert [job.name for job in selected(jobs, "map")] == ["score", "model", "tuned"]
     assert [job.name for job in selected(jobs, "model")] == ["model"]
@@ -69,7 +69,7 @@ def test_options_of_papers_are_none_unless_given_and_have_help_and_one_type():
 
 def test_words_of_a_job_are_what_a_command_takes(tmp_path):
     options = {"bitext": ["a", "b"], "keep": True, "cache": False, "train": {"en": "x", "nl": ["y", "z"]}, "none": None}
-    assert Job("n", "map", "mini", options, tmp_path / "o", {}).words[2:-1] == [
+    assert Job("n", "map", {"model": "mini", **options}, tmp_path / "o", {}).words[2:-1] == [
         "mini", "--bitext a", "--bitext b", "--keep", "--no-cache", "--train en=x", "--train nl=y,z",
     ]  # fmt: skip
 
@@ -77,5 +77,5 @@ def test_words_of_a_job_are_what_a_command_takes(tmp_path):
 def test_a_job_may_be_a_map_of_files(tmp_path):
     (tmp_path / "text.tsv").write_text("en\tnl\n" + "".join(f"word {n}\twoord {n}\n" for n in range(6)))
     options = {"bitext": str(tmp_path / "text.tsv"), "languages": "en,nl", "layers": "1", "points": 0, "device": "cpu"}
-    run_jobs([Job("map", "map", "mini", options, tmp_path / "run", {})])
+    run_jobs([Job("map", "map", {"model": "mini", **options}, tmp_path / "run", {})])
     assert set(read_rows(tmp_path / "run").layer.dropna()) == {1}

@@ -385,9 +385,9 @@ def test_jobs_read_the_model_of_their_own_seed_and_need_what_makes_it(tmp_path):
     for name in ("nli-tlm-seed-2", "map-10-seed-1", "qa-both-seed-0", "sick-switched-both-seed-1"):
         job = by_name[name]
         seed, alignment = job.coordinates["seed"], job.coordinates["alignment"].rstrip("%")
-        assert job.first == str(tmp_path / "run" / "jobs" / f"align-{alignment}-seed-{seed}" / "model")
+        assert job.options["model"] == str(tmp_path / "run" / "jobs" / f"align-{alignment}-seed-{seed}" / "model")
         assert job.needs == [tmp_path / "run" / "jobs" / f"align-{alignment}-seed-{seed}"]
-    assert by_name["nli-before-seed-1"].first == "mini" and not by_name["nli-before-seed-1"].needs
+    assert by_name["nli-before-seed-1"].options["model"] == "mini" and not by_name["nli-before-seed-1"].needs
     chosen = [job.name for job in selected(jobs, "qa,search,seed=1")]
     assert chosen == ["align-search-seed-1", "qa-search-seed-1"]
     train = by_name["align-10-seed-0"].options["train_bitext"]

@@ -61,7 +61,7 @@ def test_jobs_that_must_agree_are_refused_where_they_do_not(tmp_path):
     for name, hashes in (("a", {"model": 1, "data": 2}), ("b", {"model": 1, "data": 3})):
         (tmp_path / name).mkdir()
         (tmp_path / name / "run.json").write_text(json.dumps({"hashes": hashes}))
-        jobs.append(Job(name, "drift", "m", {}, tmp_path / name, {"source": name}))
+        jobs.append(Job(name, "drift", {"model": "m"}, tmp_path / name, {"source": name}))
     with pytest.raises(ig.InputError, match="b were run on a different data; they are no runs of one reproduction"):
         join_jobs(None, jobs)
     join_jobs(None, jobs, lambda job, hashes: {("model",): hashes["model"]})

@@ -614,7 +614,7 @@ def test_jobs_of_other_weights_are_refused(reproduced, monkeypatch):
     before = facts.read_text(encoding="utf-8")
     changed = json.loads(before)
     changed["hashes"]["model"] = "another"
-    same = next(job for job in jobs if job.first == jobs[1].first and job is not jobs[1])
+    same = next(job for job in jobs if job.options["model"] == jobs[1].options["model"] and job is not jobs[1])
     facts.write_text(json.dumps(changed), encoding="utf-8")
     try:
         with pytest.raises(ig.InputError, match="were run on a different model: the weights of"):

@@ -51,7 +51,7 @@ import json, os, sys, time
 from pathlib import Path
 from isogloss.recipes.jobs import holding, job_lease
 job = json.loads(sys.stdin.readline())
-folder, what, seconds = Path(job["folder"]), job["first"], job["lease"]
+folder, what, seconds = Path(job["folder"]), job["options"]["model"], job["lease"]
 
 def tell(event):
     with folder.with_name("events").open("a") as file:
@@ -284,7 +284,7 @@ def test_without_ray_it_is_said_what_to_install(tmp_path, monkeypatch):
 
 def made(folder, **firsts):
     folder.mkdir()
-    return [Job(name, "map", first, {}, folder / name, {}) for name, first in firsts.items()]
+    return [Job(name, "map", {"model": first}, folder / name, {}) for name, first in firsts.items()]
 
 
 def events(folder):
@@ -341,11 +341,14 @@ print(machine_fault("/nowhere/mark", "/", "1"), "torch" in sys.modules)
 
 def test_what_is_sent_to_a_machine_needs_no_isogloss_there(tmp_path):
     cloudpickle = pytest.importorskip("ray").cloudpickle
-    cloudpickle.register_pickle_by_value(cluster_module)
+    modules = [sys.modules[name] for name in cluster_module.SENT]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
     try:
         (tmp_path / "sent").write_bytes(cloudpickle.dumps((machine_fault, run_worker)))
     finally:
-        cloudpickle.unregister_pickle_by_value(cluster_module)
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
     words = [sys.executable, "-c", ELSEWHERE, tmp_path / "sent"]
     shown = subprocess.run(words, capture_output=True, text=True, env={"PATH": os.environ["PATH"]})
     assert shown.stdout.startswith("does not see /nowhere; ") and shown.stdout.endswith("False\n"), shown.stderr

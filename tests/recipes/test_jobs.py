@@ -17,7 +17,7 @@ STUB = """
 import json, pathlib, sys, time
 job = json.loads(sys.stdin.readline())
 time.sleep(0.3)
-if job["first"] == "gone":
+if job["options"]["model"] == "gone":
     sys.exit("a line before\\nthere is no gone")
 folder = pathlib.Path(job["folder"])
 folder.mkdir(parents=True)
@@ -28,7 +28,7 @@ folder.mkdir(parents=True)
 def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
     monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", STUB))
     firsts = {"one": "here", "gone": "gone", "two": "here", "three": "here"}
-    jobs = [Job(name, "drift", first, {"seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
+    jobs = [Job(name, "drift", {"model": first, "seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
     told = []
     begun = time.perf_counter()
     with pytest.raises(
@@ -37,13 +37,13 @@ def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
         run_jobs(jobs, parallel=4, progress=lambda *news: told.append(news))
     assert time.perf_counter() - begun < 4 * 0.3 + 5
     assert [job.done for job in jobs] == [True, False, True, True]
-    assert read_facts(tmp_path / "two")["given"] == {"seed": 1}
+    assert read_facts(tmp_path / "two")["given"] == {"model": "here", "seed": 1}
     assert told[-1] == ("jobs", 4, 4)
 
 
 def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
     monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", "import time; time.sleep(60)"))
-    jobs = [Job(name, "drift", "m", {}, tmp_path / name, {}) for name in ("one", "two")]
+    jobs = [Job(name, "drift", {"model": "m"}, tmp_path / name, {}) for name in ("one", "two")]
     started = []
 
     def start(*arguments):
@@ -63,15 +63,15 @@ def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
 
 def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path, monkeypatch):
     def call(job, progress):
-        if job.first == "gone":
+        if job.options["model"] == "gone":
             raise ig.InputError("there is no gone")
-        if job.first == "broken":
+        if job.options["model"] == "broken":
             raise ZeroDivisionError("a bug")
         job.folder.mkdir()
         (job.folder / "run.json").write_text('{"status": "finished"}')
 
     firsts = {"one": "gone", "two": "here", "three": "broken", "four": "here"}
-    jobs = [Job(name, "drift", first, {}, tmp_path / name, {}) for name, first in firsts.items()]
+    jobs = [Job(name, "drift", {"model": first}, tmp_path / name, {}) for name, first in firsts.items()]
     monkeypatch.setattr(jobs_module, "run_job", call)
     with pytest.raises(ig.InputError) as error:
         run_jobs(jobs, executor=one_by_one)
@@ -97,13 +97,13 @@ def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path, monk
 
     def call(job, progress):
         order.append(job.name)
-        if job.first == "gone":
+        if job.options["model"] == "gone":
             raise ig.InputError("there is no gone")
         job.folder.mkdir()
         (job.folder / "run.json").write_text('{"status": "finished"}')
 
     def job(name, *needs, first="here"):
-        return Job(name, "drift", first, {}, tmp_path / name, {}, [tmp_path / one for one in needs])
+        return Job(name, "drift", {"model": first}, tmp_path / name, {}, [tmp_path / one for one in needs])
 
     jobs = [job("score", "tuned"), job("tuned", "model"), job("model"), job("other", "bad"), job("bad", first="gone")]
     monkeypatch.setattr(jobs_module, "run_job", call)
@@ -118,7 +118,7 @@ def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path, monk
 def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
     monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", SEEING))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 7")
-    jobs = [Job(str(number), "map", "m", {}, tmp_path / str(number), {}) for number in range(6)]
+    jobs = [Job(str(number), "map", {"model": "m"}, tmp_path / str(number), {}) for number in range(6)]
     assert side_by_side(4, ["cuda:0", "cuda:1"])(jobs[:4], lambda *_: None) == []
     assert [read_facts(job.folder)["seen"] for job in jobs[:4]] == ["4", "7", "4", "7"]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
@@ -129,7 +129,7 @@ def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
 
 def test_a_job_reads_as_the_command_it_is(tmp_path):
     options = {"test": {"en": "a", "nl": ["b", "c"]}, "save_models": True, "cache": False, "seed": 1, "dtype": None}
-    job = Job("one", "transfer", "mini", options, tmp_path, {})
+    job = Job("one", "transfer", {"model": "mini", **options}, tmp_path, {})
     words = ["isogloss", "transfer", "mini", "--test en=a", "--test nl=b,c", "--save-models", "--no-cache", "--seed 1"]
     assert job.words == [*words, f"--out {tmp_path}"]
 
@@ -145,7 +145,7 @@ def test_a_worker_ends_when_the_process_that_started_it_dies():
 def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
     monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", "import sys; sys.exit('no torch here')"))
     options = {"big": "x" * 1_000_000}  # more than a pipe holds
-    jobs = [Job(name, "map", "m", options, tmp_path / name, {}) for name in ("one", "two")]
+    jobs = [Job(name, "map", {"model": "m", **options}, tmp_path / name, {}) for name in ("one", "two")]
     with pytest.raises(ig.InputError, match="2 of 2 jobs failed, one first: no torch here"):
         run_jobs(jobs, parallel=2)
 
@@ -170,7 +170,7 @@ def test_a_job_that_is_finished_with_other_options_is_refused_and_one_whose_file
     made |= {"rate": 5e-05, "batch": 32, "cache": True, "seed": 0}
     (tmp_path / "job").mkdir()
     (tmp_path / "job" / "run.json").write_text(json.dumps({"status": "finished", "arguments": made}))
-    job = Job("job", "transfer", "bert", asked, tmp_path / "job", {})
+    job = Job("job", "transfer", {"model": "bert", **asked}, tmp_path / "job", {})
     if sentence is None:
         run_jobs([job])
     else:

@@ -129,7 +129,7 @@ def test_a_lease_nobody_renews_is_taken_where_names_cannot_be_exchanged_as_on_ne
 
 
 def test_jobs_that_still_run_elsewhere_are_not_run_here_and_leases_of_the_dead_are_forgotten(holder, tmp_path):
-    job = Job("job", "map", "m", {}, tmp_path / "job", {})
+    job = Job("job", "map", {"model": "m"}, tmp_path / "job", {})
     assert still_held([job.lease]) == {}
     first = holder("a")
     until(lambda: works(tmp_path))

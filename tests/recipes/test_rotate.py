@@ -270,7 +270,8 @@ def test_the_command_reads_both_texts_and_reports(tiny, parts, tmp_path, monkeyp
     code, _, told = run(*words, *named, "--out", tmp_path / "named")
     assert code == 0, told
     options = {"bitext": str(tmp_path / "test.tsv"), "train_bitext": ["learned"], "data": str(tmp_path / "data")}
-    run_job(Job("one", "rotate", tiny("bert"), {**options, "layers": "0,1", "device": "cpu"}, tmp_path / "job", {}))
+    options |= {"model": tiny("bert"), "layers": "0,1", "device": "cpu"}
+    run_job(Job("one", "rotate", options, tmp_path / "job", {}))
     values = [ig.read_rows(tmp_path / name).value.tolist() for name in ("run", "named", "job")]
     assert values[0] == values[1] == values[2]
     code, _, told = run(*words, "--out", tmp_path / "other")

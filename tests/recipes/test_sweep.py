@@ -112,7 +112,7 @@ def test_every_value_of_a_grid_is_checked_once_and_every_combination_run():
     assert len(chosen) == 1 + 2 + 1 + 2
     for name, values in grid.items():
         assert {coordinates[name] for coordinates in chosen} == set(values)
-    assert jobs[0].first == "mini" and jobs[0].name == "plans-a-epochs-1-seed-0"
+    assert jobs[0].options["model"] == "mini" and jobs[0].name == "plans-a-epochs-1-seed-0"
 
 
 def test_files_are_called_by_their_names_unless_those_are_the_same(tmp_path):
@@ -211,7 +211,7 @@ def finished(folder, name, rows, **coordinates):
     with start(folder / name, {"command": "map", "arguments": {}, "seed": 0, "model": "m", "hashes": {}}) as run:
         run.append(rows)
         run.finish()
-    return Job(name, "map", "m", {}, folder / name, coordinates)
+    return Job(name, "map", {"model": "m"}, folder / name, coordinates)
 
 
 def test_rows_that_are_the_same_in_several_jobs_are_there_once_and_others_are_told_apart(tmp_path):

@@ -103,8 +103,9 @@ class Request:
             needs: folders of jobs that must be finished before.
             coordinates: what tells the job from others, such as its plan and seed; `--only` chooses by them.
         """
-        settings = {**options, "device": self.device, "dtype": self.dtype}
-        return Job(name, recipe, first, settings, folder or self.out / "jobs" / name, coordinates, needs)
+        head = {"text" if recipe == "pretrain" else "model": first}
+        settings = {**head, **options, "device": self.device, "dtype": self.dtype}
+        return Job(name, recipe, settings, folder or self.out / "jobs" / name, coordinates, needs)
 
     def model_to_read(
         self, default: str | None, text: Mapping[str, str], options: Mapping[str, Any]

@@ -543,7 +543,8 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 def _weights(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
     """Jobs of one part read the same weights from the same folder; fresh ones are drawn anew."""
-    sides = {"model": job.first} | ({} if job.options.get("random_weights") else {"other": job.options.get("other")})
+    sides = {name: job.options.get(name) for name in ("model", "other")}
+    sides |= {"other": None} if job.options.get("random_weights") else {}
     part = job.coordinates["part"]
     return {(part, f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path}
 

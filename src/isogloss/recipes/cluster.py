@@ -31,8 +31,9 @@ from typing import Any
 
 from isogloss.errors import InputError
 from isogloss.progress import Progress
-from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_in_order
+from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_in_order, last_line, start_worker
 
+SENT = (__name__, "isogloss.recipes.jobs")  # modules whose functions machines are sent by value
 COMMAND = WORKER[1:]  # behind the name of each machine's own Python
 RETRIES = 3  # of a job whose machine or process was lost
 ANSWER = 20.0  # seconds for a cluster to show that it is there
@@ -82,7 +83,8 @@ def on_cluster(
         try:
             # Twice, since Ray has its own idea of what this signal does.
             with ended_in_order(signal.SIGTERM), connected(address) as ray, ended_in_order(signal.SIGTERM):
-                ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+                for module in SENT:
+                    ray.cloudpickle.register_pickle_by_value(sys.modules[module])
                 asked = _resolve(share or Share(), ray.nodes(), address)
                 nodes = [node for node in ray.nodes() if asked.fits(node)]
                 _check_nodes(ray, nodes, jobs[0].folder.parent, progress)
@@ -118,7 +120,7 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
                     losses[job.folder] += 1
                     waiting.insert(0, job)
                 elif why:
-                    failed.append(Failure(job, f"{why} ({RETRIES + 1} times)" if again else why))
+                    failed.append((job, f"{why} ({RETRIES + 1} times)" if again else why))
                 else:
                     finished.append(job)
             progress(news, len(failed) + len(finished), len(jobs))
@@ -126,13 +128,11 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
                 seen = time.monotonic()
             elif time.monotonic() - seen > ALONE:
                 why = f"no machine with {share} is left in the cluster"
-                return failed + [Failure(job, why) for job in (*running.values(), *waiting)]
+                return failed + [(job, why) for job in (*running.values(), *waiting)]
         deadline = time.monotonic() + APPEAR  # network storage may show late what other machines wrote
         while (left := [job for job in finished if not job.done]) and time.monotonic() < deadline:
             time.sleep(PAUSE)
-        return failed + [
-            Failure(job, f"it finished, but {job.folder} does not show that on this machine") for job in left
-        ]
+        return failed + [(job, f"it finished, but {job.folder} does not show that on this machine") for job in left]
     finally:
         refs = list(running)
         for force in (False, True):  # first asked to end, so that leases are given back, then killed
@@ -205,8 +205,8 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, pro
 # --- what runs in Ray's own process on each machine, beside the worker ------------------------------------------------
 
 
-# These two functions are sent to the machines by value and use the standard library alone: a machine without isogloss
-# can say so, and none loads torch twice.
+# These two functions, and what they call, are sent to the machines by value and use the standard library alone: a
+# machine without isogloss can say so, and none loads torch twice.
 
 
 def machine_fault(mark: str, directory: str, version: str) -> str:
@@ -247,15 +247,8 @@ def run_worker(
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not Path(directory).is_dir() or not said.parent.is_dir():
         return 1, f"this machine does not see {directory} or {said.parent}", node
-    with said.open("ab") as words:
-        environment = {**os.environ, **variables}
-        pipe, arguments = subprocess.PIPE, [sys.executable, *command]
-        process = subprocess.Popen(arguments, stdin=pipe, stdout=words, stderr=words, cwd=directory, env=environment)
+    process = start_worker(line, [sys.executable, *command], said, {**os.environ, **variables}, directory)
     try:
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):  # it died at once, and its log says why
-            process.stdin.write(f"{line}\n".encode())
-            process.stdin.flush()  # and stays open: when this process dies, the worker sees it closed
         while process.poll() is None:  # not wait(): Ray could not interrupt that
             time.sleep(0.2)
     finally:
@@ -265,8 +258,7 @@ def run_worker(
             owner = dict(entry.partition("=")[::2] for entry in Path(lease).read_text(encoding="utf-8").splitlines())
             if (owner.get("pid"), owner.get("host", "").partition("?")[0]) == (str(process.pid), node):
                 Path(lease).unlink()
-    lines = said.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return process.returncode, lines[-1] if lines else "no word", node
+    return process.returncode, last_line(said), node
 
 
 # --- the connection ---------------------------------------------------------------------------------------------------

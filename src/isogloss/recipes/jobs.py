@@ -1,6 +1,6 @@
 """Calls of recipes as jobs: each has a run folder of its own, which is not run again once it is finished.
 
-    job = Job("freeze-8", "transfer", "mini", {"task": "nli", ...}, Path("runs/freeze-8"), {"plans": "freeze:8"})
+    job = Job("freeze-8", "transfer", {"task": "nli", ...}, Path("runs/freeze-8"), {"plans": "freeze:8"})
     run_jobs([job, ...], parallel=2)
 
 A job is data, so that it can be run in this process, in another, or on another machine. Its options are those of the
@@ -54,7 +54,7 @@ MACHINE_OPTIONS = {"device", "dtype", "checkpoint", "compiled"}  # options that 
 
 @dataclass(frozen=True)
 class Job:
-    """One call of a recipe: `first` is what stands before the options (a model, or text), `folder` its run.
+    """One call of a recipe with these options, its model among them; `folder` is its run.
 
     coordinates: what tells the job from others, such as its plan and seed. needs: folders of runs that must be finished
     before it, such as that of the model it reads.
@@ -62,7 +62,6 @@ class Job:
 
     name: str
     recipe: str
-    first: Any
     options: Mapping[str, Any]
     folder: Path
     coordinates: Mapping[str, Any]
@@ -92,11 +91,11 @@ class Job:
     def words(self) -> list[str]:
         """The same as a command, an option with its value in one string."""
         words = ["isogloss", self.recipe]
-        text = {"text": self.first} if self.recipe == "pretrain" else {}
-        words += [] if text else [str(self.first)]
-        for name, value in {**text, **self.options, "out": self.folder}.items():
+        for name, value in {**self.options, "out": self.folder}.items():
             spelt = name.replace("_", "-")
-            if isinstance(value, bool):
+            if name == "model":
+                words.insert(2, str(value))
+            elif isinstance(value, bool):
                 words.append(f"--{spelt}" if value else f"--no-{spelt}")
             elif isinstance(value, Mapping):  # files by language
                 files = {key: each if isinstance(each, str | Path) else ",".join(each) for key, each in value.items()}
@@ -108,16 +107,15 @@ class Job:
 
     def as_json(self, **more: Any) -> str:
         """What a worker reads, and what it is told besides; `coordinates` stay here."""
-        given = {"name": self.name, "recipe": self.recipe, "first": self.first, "options": self.options}
-        return json.dumps({**given, "folder": self.folder, **more}, default=str)
+        given = {"name": self.name, "recipe": self.recipe, "options": self.options, "folder": self.folder}
+        return json.dumps(given | more, default=str)
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A job that did not finish, and the last thing it said."""
+Failure = tuple[Job, str]  # a job that did not finish, and the last thing it said
 
-    job: Job
-    said: str
+
+class JobsFailed(InputError):
+    """Some jobs failed; what the others found is in their folders."""
 
 
 Executor = Callable[[Sequence[Job], Progress], Sequence[Failure]]
@@ -132,9 +130,9 @@ def run_job(job: Job, progress: Progress = silent) -> None:
     if job.done:
         return
     recipe = find_recipe(job.recipe)
-    texts, options = read_options(recipe, job.options)
+    arguments, options = read_options(recipe, job.options)
     resume = (job.folder / "run.json").is_file()
-    recipe.call(job.first, *texts, out=job.folder, resume=resume, progress=progress, **options)
+    recipe.call(*arguments, out=job.folder, resume=resume, progress=progress, **options)
 
 
 def run_jobs(
@@ -168,11 +166,11 @@ def run_jobs(
     for job in waiting:  # for something that failed
         failed.append(_failure(job, f"it needs {job.missing[0]}, which is not finished"))
     if failed:
-        first, others = failed[0], failed[1:]
-        also = f"; also {', '.join(f'{other.job.name} ({other.job.log})' for other in others)}" if others else ""
-        raise InputError(
-            f"{len(failed)} of {len(left)} jobs failed, {first.job.name} first: {first.said}; all it said is in "
-            f"{first.job.log}, and --resume goes on with what is left{also}"
+        (first, said), *others = failed
+        also = f"; also {', '.join(f'{job.name} ({job.log})' for job, _ in others)}" if others else ""
+        raise JobsFailed(
+            f"{len(failed)} of {len(left)} jobs failed, {first.name} first: {said}; all it said is in "
+            f"{first.log}, and --resume goes on with what is left{also}"
         )
 
 
@@ -208,7 +206,7 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
                         running.append((job, device, _start(job, parallel, device)))
                     time.sleep(PAUSE)
                     ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
-                    failed += [_failure(job) for job, code in ended if code]
+                    failed += [(job, last_line(job.log)) for job, code in ended if code]
                     running = [started for started in running if started[2].returncode is None]
                     progress("jobs", len(jobs) - len(waiting) - len(running), len(jobs))
             finally:
@@ -302,22 +300,38 @@ def _start(job: Job, parallel: int, device: str | None) -> subprocess.Popen[byte
         number, seen = int(device.removeprefix("cuda:")), os.environ.get("CUDA_VISIBLE_DEVICES")
         environment["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
     job.log.parent.mkdir(parents=True, exist_ok=True)
-    with job.log.open("wb") as log:
-        process = subprocess.Popen(WORKER, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment)
+    job.log.unlink(missing_ok=True)
+    return start_worker(job.as_json(), WORKER, job.log, environment)
+
+
+def start_worker(
+    line: str, command: Sequence[str], log: Path, environment: Mapping[str, str], directory: str | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process that reads its job as one line and adds what it says to a log.
+
+    A cluster sends this function to machines by value: it uses the standard library alone.
+    """
+    with log.open("ab") as said:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=said, stderr=said, cwd=directory, env=environment)
     assert process.stdin is not None
     with suppress(BrokenPipeError):  # it died at once, and its log says why
-        process.stdin.write(f"{job.as_json()}\n".encode())
+        process.stdin.write(f"{line}\n".encode())
         process.stdin.flush()  # and stays open: when this process dies, whatever the cause, the worker sees it closed
     return process
 
 
-def _failure(job: Job, text: str | None = None) -> Failure:
-    """A job that failed, with the last line of its log; text: what its log says, where it did not write it itself."""
-    if text is not None:
-        job.log.parent.mkdir(parents=True, exist_ok=True)
-        job.log.write_text(f"{text.strip()}\n", encoding="utf-8")
-    lines = job.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return Failure(job, lines[-1] if lines else "no word")
+def last_line(log: Path) -> str:
+    """The last thing that a worker said."""
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else "no word"
+
+
+def _failure(job: Job, text: str) -> Failure:
+    """A job that failed without a process of its own, whose log gets the text."""
+    job.log.parent.mkdir(parents=True, exist_ok=True)
+    job.log.write_text(f"{text.strip()}\n", encoding="utf-8")
+    return job, last_line(job.log)
 
 
 # --- leases ----------------------------------------------------------------------------------------------------------

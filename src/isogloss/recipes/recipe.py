@@ -131,10 +131,9 @@ class Recipe:
         name: The command.
         check: The function that checks its arguments.
         call: The function that does the work and returns the table.
-        options: What each parameter declares.
-        parameters: The same without parallel text and the options of the run folder.
-        takes_bitext: Whether it reads parallel text.
-        first: The parameter that stands before the others: the model, or the text that a model is made of.
+        options: What each parameter of the function declares.
+        parameters: What a job or the command can set: the same without the options of the run folder, and with the
+            options that name parallel text in place of the text itself.
     """
 
     name: str
@@ -142,8 +141,6 @@ class Recipe:
     call: Callable[..., pd.DataFrame]
     options: Mapping[str, Option]
     parameters: Mapping[str, Option]
-    takes_bitext: bool
-    first: str
 
 
 def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
@@ -154,11 +151,11 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
     """
     signature, options = inspect.signature(function), options_of(function)
     parameters = {name: option for name, option in options.items() if name not in ("bitext", *RUN_OPTIONS)}
+    parameters |= {name: parameters.get(name, option) for name, option in TEXT_OPTIONS.items() if "bitext" in options}
 
     @wraps(function)
     def check(*args: P.args, **kwargs: P.kwargs) -> Work:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
-            options[name].check(name, value)
+        check_arguments(function, signature.bind(*args, **kwargs).arguments)
         return function(*args, **kwargs)
 
     @wraps(function)
@@ -190,9 +187,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
 
     shown = [each for each in signature.parameters.values() if not options[each.name].hidden]
     call.__signature__ = signature.replace(parameters=shown, return_annotation=pd.DataFrame)  # type: ignore[attr-defined]
-    call.recipe = Recipe(  # type: ignore[attr-defined]
-        function.__name__, check, call, options, parameters, "bitext" in options, next(iter(parameters))
-    )
+    call.recipe = Recipe(function.__name__, check, call, options, parameters)  # type: ignore[attr-defined]
     return call
 
 
@@ -414,21 +409,26 @@ TEXT_OPTIONS: dict[str, Option] = {
 }
 
 
-def read_options(chosen: Recipe, options: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The parallel text that the options of a job name, and the options that are left for the recipe itself."""
+def read_options(chosen: Recipe, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments of a recipe's function, by position and by name, from the options of a job or of its command.
+
+    The model, or the text that a model is made of, stands first; after it the parallel text that the options name.
+    """
     from isogloss.text.catalog import resolve
 
-    if not chosen.takes_bitext:
-        return [], dict(options)
-    rest = {name: value for name, value in options.items() if name not in TEXT_OPTIONS or name in chosen.parameters}
-    bitext, languages, links, data = (options.get(name) for name in TEXT_OPTIONS)
+    first, option = next(iter(chosen.options.items()))
+    head, read = [given.get(first, option.default)], {first, "bitext"} | (TEXT_OPTIONS.keys() - chosen.options)
+    rest = {name: value for name, value in given.items() if name not in read}
+    if "bitext" not in chosen.options:
+        return head, rest
+    bitext, languages, links, data = (given.get(name) for name in TEXT_OPTIONS)
     wanted = [language.strip() for language in languages.split(",")] if languages else None
     if bitext:
         files = [bitext] if isinstance(bitext, str) else bitext
-        return read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links), rest
+        return [*head, *read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)], rest
     if links:
         raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
-    return [embedded(wanted)] if wanted else [], rest  # a recipe knows what to take when nothing is given
+    return [*head, embedded(wanted)] if wanted else head, rest  # a recipe knows what to take when nothing is given
 
 
 def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]]:

@@ -29,7 +29,7 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe as recipes
 from isogloss.recipes.cluster import Share, on_cluster
 from isogloss.recipes.jobs import Executor, Job, facts_of_jobs, run_jobs
-from isogloss.recipes.recipe import TEXT_OPTIONS, Option, Recipe, find_recipe, model_name
+from isogloss.recipes.recipe import Option, Recipe, find_recipe, model_name
 from isogloss.runs import table
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
 from isogloss.runs.table import Row
@@ -116,7 +116,7 @@ def sweep(
     width = parallel or max(1, len(turns))
     check_folder(Path(out), resume=resume)
     check_jobs(chosen, jobs, progress=progress)
-    models = list(dict.fromkeys(model_name(str(job.first)) for job in jobs)) if chosen.first == "model" else []
+    models = dict.fromkeys(model_name(str(job.options["model"])) for job in jobs if "model" in job.options)
     facts = {
         "command": "sweep",
         "arguments": {"recipe": chosen.name, "grid": values, "options": options},
@@ -172,7 +172,7 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
         name = argument_name(written, recipe, "--grid")
         if name in grid:
             raise InputError(f"--grid has {written} twice; give all its values together, {written}=A,B")
-        kind = {**TEXT_OPTIONS, **recipe.parameters}[name].kind
+        kind = recipe.parameters[name].kind
         members = [kind] if get_origin(kind) is list else get_args(kind) or [kind]
         values = _values(written, text, [get_origin(member) or member for member in members])
         if repeated := [value for number, value in enumerate(values) if value in values[:number]]:
@@ -190,8 +190,7 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
 
 def argument_name(written: str, recipe: Recipe, where: str) -> str:
     """The argument of a recipe that is meant, in its Python spelling."""
-    shown = [name for name, option in recipe.parameters.items() if not option.hidden]
-    known = [*shown, *(TEXT_OPTIONS if recipe.takes_bitext else ())]
+    known = [name for name, option in recipe.parameters.items() if not option.hidden]
     name = written.strip().replace("-", "_")
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)
@@ -245,18 +244,18 @@ def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder:
         raise InputError(
             f"--seeds {many} runs each seed of --grid seed and those after it, some of them twice; leave it"
         )
-    required = [name for name, each in recipe.parameters.items() if each.default is inspect.Parameter.empty]
-    if missing := [name for name in required if name not in options and name not in grid]:
-        raise InputError(f"{recipe.name} needs --{_dashed(missing[0])}; give it, or its values in --grid")
+    defaults = {name: option.default for name, option in recipe.parameters.items()}
+    for name, default in defaults.items():
+        if default is inspect.Parameter.empty and name not in options and name not in grid:
+            raise InputError(f"{recipe.name} needs --{_dashed(name)}; give it, or its values in --grid")
+    model = {"model": defaults["model"]} if "model" in defaults else {}
     jobs: dict[str, Job] = {}
     for values in product(*grid.values()):
         coordinates = dict(zip(grid, values, strict=True))
-        given = {**options, **coordinates}
-        first = given.pop(recipe.first, recipe.parameters[recipe.first].default)
         short = re.sub(r"[^\w.+-]+", "-", coordinates_text(coordinates, grid)).strip(".-")[:LONGEST_NAME]
         numbered = (f"{short}-{number}" for number in range(2, len(jobs) + 2))
         name = next(candidate for candidate in (short, *numbered) if candidate not in jobs)
-        jobs[name] = Job(name, recipe.name, first, given, folder / name, coordinates)
+        jobs[name] = Job(name, recipe.name, {**model, **options, **coordinates}, folder / name, coordinates)
     return list(jobs.values())
 
 
@@ -271,8 +270,8 @@ def check_jobs(recipe: Recipe, jobs: Sequence[Job], *, progress: Progress = sile
     for number, job in enumerate(chosen):
         progress("checking the grid", number, len(chosen))
         try:
-            texts, options = recipes.read_options(recipe, job.options)
-            recipe.check(job.first, *texts, **options)
+            arguments, options = recipes.read_options(recipe, job.options)
+            recipe.check(*arguments, **options)
         except InputError as error:
             where = ", ".join(f"{name} {value}" for name, value in job.coordinates.items())
             raise InputError(f"{error} (with {where}; no job was started)") from error
@@ -286,7 +285,7 @@ def with_frozen_cache(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list
     frozen = []  # what decides the states of each job
     for job in jobs:
         given = {name: str(value) for name, value in job.options.items() if name not in NOT_OF_FROZEN_LAYERS}
-        frozen.append(repr((job.first, sorted(given.items()))))
+        frozen.append(sorted(given.items()))
     shared = []
     for job, states in zip(jobs, frozen, strict=True):
         shares = frozen.count(states) > 1 and job.options.get("cache", True) and not job.options.get("frozen_cache")
