@@ -234,8 +234,8 @@ def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
 def test_rows_of_other_models_stay_and_equal_plans_of_two_runs_are_told_apart(tuned, tmp_path):
     other = tmp_path / "second"
     shutil.copytree(tuned / "models" / TRAININGS[0], other / "models" / TRAININGS[0])
-    kept = [str(one.path) for one in (*saved_models(tuned)[:1], *saved_models(other))]
-    begun = saved_models(tuned)[0].model
+    kept = [str(one["path"]) for one in (*saved_models(tuned)[:1], *saved_models(other))]
+    begun = saved_models(tuned)[0]["model"]
     named = [Path(begun).name, f"tuned/{TRAININGS[0]}/step-4"]
     rows = [row("p@1", value, model=name, layer=1) for value, name in zip((0.1, 0.2), named, strict=True)]
     rows.append(row("p@1", 0.3, model="else", layer=1))

@@ -16,7 +16,7 @@ import json
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -282,15 +282,16 @@ def with_frozen_cache(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list
     """The jobs; those that freeze the same layers over the same text share the states of these layers in `folder`."""
     if "frozen_cache" not in recipe.parameters:
         return list(jobs)
-    frozen = []  # what decides the states of each job
-    for job in jobs:
-        given = {name: str(value) for name, value in job.options.items() if name not in NOT_OF_FROZEN_LAYERS}
-        frozen.append(sorted(given.items()))
-    shared = []
-    for job, states in zip(jobs, frozen, strict=True):
-        shares = frozen.count(states) > 1 and job.options.get("cache", True) and not job.options.get("frozen_cache")
-        shared.append(replace(job, options={**job.options, "frozen_cache": str(folder)}) if shares else job)
-    return shared
+    deciding = [  # what decides the states of each job
+        sorted((name, str(value)) for name, value in job.options.items() if name not in NOT_OF_FROZEN_LAYERS)
+        for job in jobs
+    ]
+    return [
+        replace(job, options={"frozen_cache": str(folder), **job.options})
+        if deciding.count(own) > 1 and job.options.get("cache", True)
+        else job
+        for job, own in zip(jobs, deciding, strict=True)
+    ]
 
 
 def coordinates_text(coordinates: Mapping[str, Any], grid: Grid) -> str:
@@ -409,33 +410,19 @@ def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> di
 # --- models that were saved while one was tuned ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class SavedModel:
-    """A model that a tuning saved: its folder, the model that was tuned, by which plan and seed, after which step."""
+def saved_models(run: Path) -> list[dict[str, Any]]:
+    """The models a run of drift has saved, by training and step; of a sweep of such runs, those of all its jobs.
 
-    path: Path
-    model: str
-    plan: str
-    seed: int
-    step: int
-
-    @property
-    def run(self) -> Path:
-        """The folder of the run that saved it."""
-        return self.path.parent.parent.parent
-
-
-def saved_models(run: Path) -> list[SavedModel]:
-    """The models a run of drift has saved, by training and step; of a sweep of such runs, those of all its jobs."""
+    Each with the `model` that was tuned, by which `plan` and `seed`, after which `step`, its `path` and its `run`.
+    """
     models = [_read_saved(path.parent) for path in (run / "models").glob(f"*/*/{RECORD}")]
     for job in run.glob("jobs/*/run.json"):
         models += saved_models(job.parent)
-    return sorted(models, key=lambda saved: (str(saved.run), saved.plan, saved.seed, saved.step))
+    return sorted(models, key=lambda saved: (str(saved["run"]), saved["plan"], saved["seed"], saved["step"]))
 
 
-def _read_saved(path: Path) -> SavedModel:
-    record = json.loads((path / RECORD).read_text(encoding="utf-8"))
-    return SavedModel(path, *(record[name] for name in ("model", "plan", "seed", "step")))
+def _read_saved(path: Path) -> dict[str, Any]:
+    return {**json.loads((path / RECORD).read_text(encoding="utf-8")), "path": path, "run": path.parent.parent.parent}
 
 
 def with_saved_models(models: Sequence[Any]) -> list[str]:
@@ -445,18 +432,16 @@ def with_saved_models(models: Sequence[Any]) -> list[str]:
     ['mini']
     """
     names: list[str] = []
-    for model in map(str, models):
-        run = Path(model)
+    for model, run in zip(map(str, models), map(Path, models), strict=True):
         is_run = (run / "run.json").is_file()
         if not is_run or not (read_facts(run).get("command") == "drift" or (run / "jobs").is_dir()):
             names.append(model)
             continue
-        saved = saved_models(run)
-        if not saved:
+        if not (saved := saved_models(run)):
             raise InputError(
                 f"{run} has kept no models; tune again with --save-every N, which keeps one every N updates"
             )
-        names += [*(each.model for each in saved), *(str(each.path) for each in saved)]
+        names += [str(each[name]) for name in ("model", "path") for each in saved]
     return list(dict.fromkeys(names))
 
 
@@ -473,10 +458,10 @@ def over_steps(rows: Sequence[Row], models: Sequence[Any]) -> list[dict[str, Any
         return [dict(entry) for entry in rows]
     tunings: dict[str, list[dict[str, Any]]] = {}  # by the name of a model, the coordinates that its rows get
     for model in saved:
-        runs = {each.run for each in saved if (each.plan, each.seed) == (model.plan, model.seed)}
-        plan = model.plan if len(runs) == 1 else f"{model.run.name} {model.plan}"
-        after: dict[str, Any] = {"model": model_name(model.model), "plan": plan, "seed": model.seed, "step": model.step}
-        tunings[model_name(model.path)] = [after]
+        runs = {each["run"] for each in saved if (each["plan"], each["seed"]) == (model["plan"], model["seed"])}
+        plan = model["plan"] if len(runs) == 1 else f"{model['run'].name} {model['plan']}"
+        after = {"model": model_name(model["model"]), "plan": plan, "seed": model["seed"], "step": model["step"]}
+        tunings[model_name(model["path"])] = [after]
         before, known = {**after, "step": 0}, tunings.setdefault(after["model"], [])
         known += [before] if before not in known else []
     measured = [entry for entry in rows if "step" not in entry and entry["measure"] not in DESCRIBE_JOBS]
