@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -23,7 +22,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from isogloss import progress
-from isogloss.errors import InputError
+from isogloss.errors import InputError, ended_in_order
 from isogloss.recipes import RECIPES
 
 INTERRUPTED, TERMINATED = 130, 143  # exit codes of a command that was stopped
@@ -449,19 +448,11 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
-
-    def leave(*_: Any) -> None:
-        raise SystemExit(TERMINATED)
-
     try:
-        # SIGTERM, with which schedulers end a command, closes what is open, as an interrupt does.
-        main_thread = threading.current_thread() is threading.main_thread()  # no other may say what signals do
-        before = signal.signal(signal.SIGTERM, leave) if main_thread else None
-        try:
+        with ended_in_order(
+            signal.SIGTERM
+        ):  # schedulers end a command with it; as an interrupt, it closes what is open
             code = app(standalone_mode=False)
-        finally:
-            if main_thread:
-                signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
         sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:
         _fail(str(error), 2)

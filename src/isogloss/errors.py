@@ -1,9 +1,32 @@
-"""The one exception a user's input can raise.
+"""The one exception a user's input can raise, and how a signal ends a process in order.
 
 Every sentence says what was wrong, where (file and line), what was expected and what to do. The command line shows
 it without a traceback and exits with code 2.
 """
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+from typing import Any
+
 
 class InputError(ValueError):
     """Something the user gave cannot be used; the message is one clear sentence."""
+
+
+@contextmanager
+def ended_in_order(number: int) -> Iterator[None]:
+    """Inside the block a signal ends this process in order, and the processes that it started with it."""
+    if current_thread() is not main_thread():  # only that one may say what signals do
+        yield
+        return
+
+    def leave(*_: Any) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        signal.signal(number, before or signal.SIG_DFL)

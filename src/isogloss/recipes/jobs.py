@@ -36,10 +36,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from threading import Event, Thread, current_thread, main_thread
+from threading import Event, Thread
 from typing import Any
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, ended_in_order
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import find_recipe, read_options, recorded_arguments
 from isogloss.runs.run import read_facts
@@ -274,23 +274,6 @@ def facts_of_jobs(jobs: Sequence[Job]) -> dict[str, Any]:
 
 def _finished(folder: Path) -> bool:
     return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
-
-
-@contextmanager
-def ended_in_order(number: int) -> Iterator[None]:
-    """Inside the block a signal ends this process in order, and the processes that it started with it."""
-    if current_thread() is not main_thread():  # only that one may say what signals do
-        yield
-        return
-
-    def leave(*_: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        signal.signal(number, before)
 
 
 def _start(job: Job, parallel: int, device: str | None) -> subprocess.Popen[bytes]:

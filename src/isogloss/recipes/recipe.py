@@ -38,7 +38,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, follow, start
-from isogloss.runs.table import Row, frame, number_or_text
+from isogloss.runs.table import Row, frame, number_or_text, row
 from isogloss.stack.load import choose_dtype
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text import embedded, read_bitexts, read_corpus
@@ -46,7 +46,7 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
-from isogloss.training.loop import RECORD, Decay, Optimisation, launched
+from isogloss.training.loop import RECORD, Decay, Optimisation, Training, launched, train
 from isogloss.training.plans import Plan, parse_plan
 
 P = ParamSpec("P")
@@ -371,6 +371,13 @@ def optimisation(
 ) -> Optimisation:
     """The optimiser of a training of so many steps; warm_up is a share of them."""
     return Optimisation(rate, round(warm_up * steps), decay, weight_decay, betas, epsilon, clip)
+
+
+def training_rows(training: Training, coordinates: Row, *, loss: Row, **how: Any) -> Iterator[list[Row]]:
+    """The readings of `train(training, **how)` as rows with these coordinates; those of the loss have `loss`, too."""
+    for readings in train(training, **how):
+        cells = [{**coordinates, **(loss if each["measure"] == "loss" else {})} for each in readings]
+        yield [row(**{**each, **own}) for each, own in zip(readings, cells, strict=True)]
 
 
 def model_name(given: str | Path) -> str:

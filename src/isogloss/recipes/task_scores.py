@@ -34,6 +34,8 @@ from isogloss.seeds import seed_of
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.model import TaskModel, predict
 from isogloss.tasks.task import Items, Task, chance_floors
+from isogloss.training.loop import Training
+from isogloss.training.probes import Probe, Reading
 
 OTHERS = "others"  # the target of a mean over all languages but the source
 ORACLE = "oracle"
@@ -62,6 +64,32 @@ def score_sets(
         floors = chance_floors(model.task, task_set.examples, given, task_set.language, name=task_set.name)
         every.append({name: replace(score, floor=floors[name]) for name, score in scores.items()})
     return every
+
+
+def score_probe(
+    training: Training,
+    model: TaskModel,
+    sets: TaskSets,
+    items: Sequence[Items],
+    *,
+    prefixes: Sequence[Prefix | None],
+    dtype: torch.dtype | None,
+    folder: Path,
+    every: int,
+) -> Probe:
+    """A probe that scores the model in training on every set that is scored, and leaves the counts in its folder."""
+
+    def take() -> Iterator[Reading]:
+        if training.step == 0:  # a head that was not trained says nothing
+            return
+        scores = score_sets(model, sets.scored, items, prefixes=prefixes, dtype=dtype)
+        save_scores(folder, training.step, scores)
+        for task_set, by_name in zip(sets.scored, scores, strict=True):
+            for name, score in by_name.items():
+                where = {"target": task_set.language, "data": task_set.name}
+                yield {"measure": name, "value": score.value, "floor": score.floor, "n": score.n, **where}
+
+    return Probe(every, take)
 
 
 def save_scores(folder: Path, step: int, scores: Scores) -> None:

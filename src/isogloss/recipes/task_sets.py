@@ -196,7 +196,7 @@ def skipped_rows(sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
 
 
 def tokenise_set(
-    sets: TaskSets, task_set: TaskSet, *, tokenizer: Any, length: int, progress: Progress = silent
+    sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: int, progress: Progress = silent
 ) -> Items:
     """The examples of a set as items of one tokenizer, of at most `length` tokens."""
     items, count = [], len(task_set.examples)
@@ -206,6 +206,20 @@ def tokenise_set(
             items.append(replace(item, owner=item.owner + start) if start else item)
         progress(f"tokenising {task_set}", start + len(examples), count)
     return join_items(items)
+
+
+def tokenise_sets(
+    sets: TaskSets, tokenizers: Sequence[Any], *, length: int, progress: Progress = silent
+) -> tuple[Items, list[Items], list[str]]:
+    """What is trained on, its translations behind it; the items of each scored set; and notes on what was lost.
+
+    tokenizers: those of `TaskSets.all`. Owners are numbered through all the sets that are trained on.
+    """
+    how: dict[str, Any] = {"length": length, "progress": progress}
+    items = [tokenise_set(sets, *each, **how) for each in zip(sets.all, tokenizers, strict=True)]
+    count, trained = len(sets.train.examples), items[: len(sets.trained)]
+    numbered = [replace(part, owners=part.owners + number * count) for number, part in enumerate(trained)]
+    return chain_items(numbered), items[len(trained) :], lost_notes(sets.all, items)
 
 
 def lost_notes(task_sets: Sequence[TaskSet], items: Sequence[Items]) -> list[str]:

@@ -27,7 +27,7 @@ from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe, task_sets
 from isogloss.recipes.recipe import OPTIMISER, RARE, LanguageFile, LanguageFiles, Option, hidden
-from isogloss.recipes.task_scores import result_rows, save_scores, score_sets, scored_models
+from isogloss.recipes.task_scores import result_rows, score_probe, scored_models
 from isogloss.recipes.task_sets import TaskSets
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, mean_rows, row, settings_text, training_folder, training_name
@@ -37,15 +37,14 @@ from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
 from isogloss.tasks.frozen_prefix import Prefix, home_of, read_prefix, shared_prefix
 from isogloss.tasks.model import TaskModel, task_objective
-from isogloss.tasks.task import Items, chain_items
+from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch as TokenBatch, encode
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
-from isogloss.training import loop
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.loop import Settings, Training, join, steps_in_epoch
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.probes import Probe, Reading, arithmetic
+from isogloss.training.probes import arithmetic
 from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import stream
 
@@ -159,19 +158,10 @@ def transfer(
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         if switching.lexicons:
             run.note(task_sets.dictionary_note(sets, switching))
-        readers = [own_models.get(each.language, stack).tokenizer for each in sets.all]
-        items = [
-            task_sets.tokenise_set(sets, each, tokenizer=tokenizer, length=tokens, progress=progress)
-            for each, tokenizer in zip(sets.all, readers, strict=True)
-        ]
-        for sentence in [*sets.notes, *task_sets.lost_notes(sets.all, items)]:
+        tokenizers = [own_models.get(each.language, stack).tokenizer for each in sets.all]
+        trained, scored, lost = task_sets.tokenise_sets(sets, tokenizers, length=tokens, progress=progress)
+        for sentence in [*sets.notes, *lost]:
             run.note(sentence)
-        trained, scored = items[0], items[len(sets.trained) :]
-        if sets.translated:  # end to end, owners numbered through, the source's first
-            count, parts = len(sets.train.examples), items[: len(sets.trained)]
-            trained = chain_items(
-                [replace(part, owners=part.owners + number * count) for number, part in enumerate(parts)]
-            )
         changing = None  # the items of an epoch, by seed and epoch, where they are others each time
         if switching:
             how: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
@@ -220,7 +210,7 @@ def transfer(
             seed = settings.seed
             begun = load(model, revision, dtype=torch.float32, device=processor)
             learner = TaskModel(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
-            planned = apply_plan(begun, plan, epoch=epoch, seed=seed)
+            planned = apply_plan(begun, plan, epoch=epoch, seed=seed, hold=learner.hold)
             lowest = frozen_at(plan, settings.steps - 1, depth=begun.last, epoch=epoch)
             first, *prefixes = frozen_states(plan, seed, learner.still, lowest, progress)
             objective = task_objective(
@@ -233,54 +223,20 @@ def transfer(
                 changing=partial(changing, seed) if changing else None,
             )
             training = Training(learner, objective, settings, join(processor))
-            held: int | None = None
-
-            def before_step(step: int) -> None:
-                """The plan, which also tells the model which layers are frozen: their dropout is off."""
-                nonlocal held
-                planned(step)
-                frozen = frozen_at(plan, step, depth=begun.last, epoch=epoch)
-                if held != frozen:
-                    held = frozen
-                    learner.hold(frozen, until=plan.until)
-
-            def score() -> Iterator[Reading]:
-                if training.step == 0:  # a head that was not trained says nothing
-                    return
-                scores = score_sets(learner, sets.scored, scored, prefixes=prefixes, dtype=autocast)
-                save_scores(folder, training.step, scores)
-                for task_set, by_name in zip(sets.scored, scores, strict=True):
-                    for name, result in by_name.items():
-                        where = {"target": task_set.language, "data": task_set.name}
-                        yield {"measure": name, "value": result.value, "floor": result.floor, "n": result.n, **where}
-
+            how: dict[str, Any] = {"prefixes": prefixes, "dtype": autocast, "folder": folder, "every": probe or epoch}
             source = sets.dev[sets.source]
             choice = select_by(sets.task.main, target=source.language, data=source.name)
-
-            def export(folder: Path) -> None:
-                """Write the encoder as `from_pretrained` reads it, and beside it the head and what it answers."""
-                if save_models:
-                    with quietly():
-                        begun.model.save_pretrained(folder)
-                    begun.tokenizer.save_pretrained(folder)
-                    head = {
-                        name: weight.detach().cpu().contiguous() for name, weight in learner.head.state_dict().items()
-                    }
-                    save_file(head, folder / "head.safetensors")
-                    answers = {"task": sets.task.name, "labels": sets.labels}
-                    write_text(folder / "task.json", json.dumps(answers, indent=2) + "\n")
-
-            readings_of_steps = loop.train(
+            export = partial(save_task_model, learner) if save_models else lambda _: None
+            yield from recipe.training_rows(
                 training,
+                coordinates,
+                loss={"data": "train", "unit": "answer"},
                 checkpoints=Checkpoints(folder, export, checkpoint),
-                probes=[Probe(probe or epoch, score)],
-                plan=before_step,
+                probes=[score_probe(training, learner, sets, scored, **how)],
+                plan=planned,
                 selection=choice if save_models else None,
                 progress=progress,
             )
-            for readings in readings_of_steps:
-                losses = ({"data": "train", "unit": "answer"} if each["measure"] == "loss" else {} for each in readings)
-                yield [row(**{**each, **coordinates, **own}) for each, own in zip(readings, losses, strict=True)]
             if comparison is not None:
                 yield comparison.rows(comparison.read(learner.still, progress), start_vectors, coordinates)
             finish(folder)
@@ -320,6 +276,17 @@ def transfer(
     if comparison is not None:
         hashes["parallel text"] = comparison.bitext.fingerprint
     return recipe.Work(str(base["model"]), rows, hashes, comparison.notes if comparison else (), stack.last)
+
+
+def save_task_model(model: TaskModel, folder: Path) -> None:
+    """Write the encoder as `from_pretrained` reads it, and beside it the head and what it answers."""
+    with quietly():
+        model.stack.model.save_pretrained(folder)
+    model.stack.tokenizer.save_pretrained(folder)
+    head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
+    save_file(head, folder / "head.safetensors")
+    answers = {"task": model.task.name, "labels": model.labels}
+    write_text(folder / "task.json", json.dumps(answers, indent=2) + "\n")
 
 
 # --- target languages with a model of their own ----------------------------------------------------------------------

@@ -165,10 +165,13 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
     return max(numbers)
 
 
-def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[int], None]:
+def apply_plan(
+    stack: Stack, plan: Plan, *, epoch: int, seed: int, hold: Callable[..., None] | None = None
+) -> Callable[[int], None]:
     """Re-initialise the plan's blocks in the stack's own model at once; returns what `train` takes as `plan`.
 
-    epoch: steps in an epoch; seed: of the fresh weights, which are those of `reinitialise(stack, blocks, seed=seed)`.
+    epoch: steps in an epoch; seed: of the fresh weights, which are those of `reinitialise(stack, blocks, seed=seed)`;
+    hold: told which layers are frozen, `hold(n, until=last)`, whenever that changes.
     The function returned is called with the number of each update before it is made, and says by `requires_grad` what
     it trains; it touches the model only where that changes. It knows no other past, so a training that goes on from
     a checkpoint continues the plan: apply the plan first, then restore, and trained weights replace the fresh ones.
@@ -186,6 +189,8 @@ def apply_plan(stack: Stack, plan: Plan, *, epoch: int, seed: int) -> Callable[[
         now = frozen_at(plan, step, depth=depth, epoch=epoch)
         if now != frozen:
             freeze(stack, now, until=plan.until)
+            if hold is not None:
+                hold(now, until=plan.until)
             frozen = now
 
     return before
