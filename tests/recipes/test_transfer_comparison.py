@@ -1,5 +1,6 @@
 """Languages compared before and after a training, against transformers' own hidden states and plain `cka`."""
 
+import importlib
 import math
 
 import numpy as np
@@ -9,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import isogloss as ig
 from isogloss.measures import cka, cka_rbf_of_pairs
-from isogloss.recipes.transfer import LanguageComparison, compare_languages
+from isogloss.recipes.transfer import compared_text, encode_written_specials, sentence_states
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.text.invented import invented
@@ -89,8 +90,8 @@ def test_special_tokens_in_the_mean_are_a_switch(ran):
     rows = of(table, measure="cka_rbf", plan="untuned", condition=DEFECTS, other_layer=None)
     assert len(rows) and rows.low.isna().all()  # shifted windows have no spread worth the name
     x, y = (states(model, TEXT[one], doubled=True) for one in ("qaa", "qab"))
-    comparison = compare_languages([TEXT], source="qaa", dtype=None, condition=DEFECTS, specials=True)
-    read = comparison.read(load(model, device="cpu"))[True]  # in an order of its own
+    ways = {DEFECTS: (encode_written_specials, {})}
+    read = sentence_states(load(model, device="cpu"), TEXT, ways, dtype=None)[DEFECTS]  # in an order of its own
     order = torch.cdist(read[0, 0], x[0]).argmin(dim=1)
     for layer in (0, len(x) - 1):
         both = torch.stack([x[layer][order], y[layer][order]])
@@ -104,15 +105,16 @@ def test_special_tokens_in_the_mean_are_a_switch(ran):
 
 def test_a_run_that_is_gone_on_with_has_the_same_rows(ran, tmp_path, monkeypatch):
     model, _, table, (sets, options) = ran
-    taken, calls = LanguageComparison.read, []
+    module = importlib.import_module("isogloss.recipes.transfer")  # its name in the package is the recipe's
+    calls = []
 
-    def stop(self, *given, **named):
+    def stop(*given, **named):
         calls.append(1)
         if len(calls) == 3:  # of the start, after the first training, after the second
             raise KeyboardInterrupt
-        return taken(self, *given, **named)
+        return sentence_states(*given, **named)
 
-    monkeypatch.setattr(LanguageComparison, "read", stop)
+    monkeypatch.setattr(module, "sentence_states", stop)
     with pytest.raises(KeyboardInterrupt):
         ig.transfer(model, TEXT, **sets, **options, out=tmp_path / "run")
     again = ig.transfer(model, TEXT, **sets, **options, out=tmp_path / "run", resume=True)
@@ -132,16 +134,20 @@ def test_a_source_without_parallel_text_is_said(tiny, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("bitext", "second", "part"),
+    ("bitext", "batches", "part"),
     [
-        ([TEXT, TEXT], {}, "holds 2 parallel texts"),
+        ([TEXT, TEXT], {"shifted": False, "size": 0}, "holds 2 parallel texts"),
         ([TEXT], {"shifted": True, "size": 25}, "has 24 sentences; comparing languages so takes at least 28"),
-        ([TEXT.take(range(9))], {}, "has 9 sentences; comparing languages so takes at least 16"),
+        (
+            [TEXT.take(range(9))],
+            {"shifted": False, "size": 0},
+            "has 9 sentences; comparing languages so takes at least 16",
+        ),
     ],
 )
-def test_what_cannot_be_compared_is_one_sentence(bitext, second, part):
+def test_what_cannot_be_compared_is_one_sentence(bitext, batches, part):
     with pytest.raises(ig.InputError, match=part):
-        compare_languages(bitext, source="qaa", dtype=None, condition=DEFECTS, second=second)
+        compared_text(bitext, **batches)
 
 
 def test_floors_of_published_batches_are_high(ran):

@@ -12,7 +12,7 @@ are of the same tokens.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -36,7 +36,6 @@ from isogloss.stack.stack import Part, Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.words import unknown_notes
-from isogloss.training import loop
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
@@ -49,6 +48,7 @@ from isogloss.training.stopping import Stopping, balance_of, select_by
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
 FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
+References = Mapping[str, Sequence[Sample]]  # what distances are measured to, by the name of the model
 
 
 @recipe.recipe
@@ -115,65 +115,30 @@ def drift(
     steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
     schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip)
-    own = select_by("perplexity", target=languages[0], data="validation", unit="token")
-    both = balance_of(own, select_by("perplexity", target="others", unit="token"))
-    selection = both if stop == "balance" else own
+    selection = select_by("perplexity", target=languages[0], data="validation", unit="token")
+    if stop == "balance":
+        selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
     stopping = None if stop == "never" else Stopping(selection, patience=patience)
-    paths = [Path(str(path)) for path in (model, native or "")]
-    for levels in (1, 2, 3):  # the folder's name, with those above it where the two models are called alike
-        name, native_name = (
-            "/".join(path.absolute().parts[-levels:]) if path.is_dir() else str(path) for path in paths
-        )
-        if name != native_name:
-            break
+    kept = replace(selection, higher=not selection.higher) if keep_worst else selection
+    name, native_name = model_names(model, native)
     parallel = recipe.parallel_texts(bitext, languages)
-    drawn_from = seed if sample_seed is None else sample_seed
     native_model, native_stack = load_masked_lm(native, device=hardware) if native is not None else (None, None)
     if native_stack is not None and native_stack.cuts != stack.cuts:
         raise InputError(
             f"the native model {native} has {native_stack.cuts[-1]} layers and {stack.name} has {depth}; layers are "
             "compared one by one, so choose one of the same depth"
         )
-    native_words: dict[tuple[Any, ...], Sample] = {}  # the native model's vectors of a sample, read once
-
-    def perplexities(model: Any, stack: Stack, texts: Sequence[Sentences], *, every: int = 1, **how: Any) -> Probe:
-        """Perplexity on texts, under masks that are the same in every training."""
-        return sentence_perplexity_probe(
-            model,
-            texts,
-            every=every,
-            target=languages[0],
-            seed=drawn_from,
-            device=hardware,
-            dtype=torch.bfloat16 if half else None,
-            attend_padding=attend_padding,
-            **masking_of(stack.tokenizer),
-            **how,
-        )
-
-    def distances(stack: Stack) -> Iterator[Probe]:
-        """Distances to the stack as it is now and to the native model, on two samples of words.
-
-        Words of the validation text are compared by every measure, and its first sentences as in the paper.
-        """
-        first = validation.sentences[:FIRST_BATCH]
-        batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
-        parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
-        for corpus, count, measures in ((validation, words, EVERY_DISTANCE), (batch, None, FEW_DISTANCES)):
-            for part in parts:
-                sampling: dict[str, Any] = {"words": count, "part": part, "seed": drawn_from}
-                sampling |= {"by_position": by_position, "attend_padding": by_position and attend_padding}
-                references = {START: sample_vectors(stack, corpus, **sampling)}
-                if native_stack is not None:
-                    key = (corpus.name, *sampling.values())
-                    if key not in native_words:
-                        native_words[key] = sample_vectors(native_stack, corpus, **sampling)
-                    references[native_name] = native_words[key]
-                for other, vectors in references.items():
-                    yield distance_probe(stack, vectors, every=far, other=other, measures=measures)
+    drawn_from = seed if sample_seed is None else sample_seed
+    how: dict[str, Any] = {"seed": drawn_from, "attend_padding": attend_padding}
+    how |= {"target": languages[0], "device": hardware, "dtype": torch.bfloat16 if half else None}
+    perplexities: Callable[..., Probe] = partial(sentence_perplexity_probe, every=1, **how)
+    how = {"seed": drawn_from, "by_position": by_position, "attend_padding": by_position and attend_padding}
+    samples_of: Callable[..., list[Sample]] = partial(
+        word_samples, validation=validation, words=words, attention=attention, **how
+    )
 
     def tune(
-        run: Run, texts: Sequence[Sentences], plan: Plan, *, coordinates: Row, progress: Progress
+        run: Run, texts: Sequence[Sentences], natives: References, plan: Plan, coordinates: Row, progress: Progress
     ) -> Iterator[list[Row]]:
         """The rows of one training; none where it was finished earlier."""
         number, name = coordinates["seed"], training_folder(coordinates)
@@ -183,26 +148,14 @@ def drift(
         tuned, stack = load_masked_lm(model, revision, device=hardware)
         if not dropout:
             without_dropout(tuned)
-        graphs, packed = None, replace(stack, pack=True)
-        if hardware.type == "cuda" and half and packed.packs and not attend_padding:
-            longest = int(texts[0].lengths.max())
-            graphs = None if drops_attention(stack) else Captured(packed, rows=batch, longest=longest)
-        objective = masked_sentences(
-            tuned,
-            texts[0],
-            batch=batch,
-            seed=number,
-            device=hardware,
-            attend_padding=attend_padding,
-            graphs=graphs,
-            **masking_of(stack.tokenizer),
-        )
-        training = Training(tuned, objective, Settings(steps, number, schedule, report, half=half), join(hardware))
+        settings = Settings(steps, number, schedule, report, half=half)
+        training = sentence_training(tuned, stack, texts[0], settings, batch=batch, attend_padding=attend_padding)
         planned = apply_plan(stack, plan, epoch=epoch, seed=number)
-        redraw = (lambda: seed_of(number, "redrawn", training.step)) if redraw_masks else None
-        read: dict[str, Any] = {"every": report, "redraw": redraw, "limit": read_first}
+        read: dict[str, Any] = {"every": report, "limit": read_first, **masking_of(stack.tokenizer)}
+        read["redraw"] = (lambda: seed_of(number, "redrawn", training.step)) if redraw_masks else None
         # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
-        probes = [perplexities(tuned, stack, [texts[1], *texts[3:]], **read), *distances(stack)]
+        distances = distance_probes(stack, {START: samples_of(stack), **natives}, every=far)
+        probes = [perplexities(tuned, [texts[1], *texts[3:]], **read), *distances]
         if parallel:
             probes.append(retrieval_probe(lambda _: stack, parallel, every=far))
         for sentence in dict.fromkeys(note for each in probes for note in each.notes):
@@ -212,22 +165,21 @@ def drift(
         if save_every is not None:
             models = run.folder / "models" / name
             probes.append(saved_models(training, models, export, every=save_every, about=record))
-        readings_of_steps = loop.train(
+        yield from recipe.training_rows(
             training,
+            coordinates,
+            loss={"data": "train"},
             checkpoints=Checkpoints(folder, export, checkpoint),
             probes=probes,
             plan=planned,
-            selection=replace(selection, higher=not selection.higher) if keep_worst else selection,
+            selection=kept,
             stop=stopping,
             progress=progress,
         )
-        for readings in readings_of_steps:
-            losses = ({"data": "train"} if each["measure"] == "loss" else {} for each in readings)
-            yield [row(**{**each, **coordinates, **own}) for each, own in zip(readings, losses, strict=True)]
         if training.stopped:
             run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
         best, stack = load_masked_lm(folder / "best", device=hardware)
-        tested = perplexities(best, stack, [texts[2]]).take()
+        tested = perplexities(best, [texts[2]], **masking_of(stack.tokenizer)).take()
         yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in tested]
         finish(folder)
 
@@ -240,18 +192,18 @@ def drift(
         for sentence in (*unknown_notes(stack.tokenizer, (train, *watched)), *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
-        readings = list(perplexities(source, stack, [texts[2]]).take())
+        readings, natives = list(perplexities(source, [texts[2]], **masking_of(stack.tokenizer)).take()), {}
         if native_stack is not None:
             own = tokenise_corpora(native_stack, [validation, test])
-            tested = perplexities(native_model, native_stack, own).take()
+            tested = perplexities(native_model, own, **masking_of(native_stack.tokenizer)).take()
             readings += [{**reading, "model": native_name} for reading in tested]
+            natives[native_name] = samples_of(native_stack)
         untuned = [row(**{"model": name, "plan": UNTUNED, "seed": seed, **reading}) for reading in readings]
         trainings = list(product(chosen, range(seed, seed + seeds)))
         for position, (plan, number) in enumerate(trainings, 1):
             coordinates = {"model": name, "plan": str(plan), "condition": condition, "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
-            told = named(progress, stage)
-            yield from tune(run, texts, plan, coordinates=coordinates, progress=told)
+            yield from tune(run, texts, natives, plan, coordinates, named(progress, stage))
         yield untuned
         yield from curve_rows(run, languages[0], model=name)
 
@@ -261,6 +213,59 @@ def drift(
     hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
     return recipe.Work(name, rows, hashes, depth=depth)
+
+
+def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
+    """What rows call the two models: a folder by its name, with those above it where both are called alike."""
+    for levels in (1, 2, 3):
+        name, native_name = (
+            "/".join(path.absolute().parts[-levels:]) if path.is_dir() else str(path)
+            for path in (Path(model), Path(native or ""))
+        )
+        if name != native_name:
+            break
+    return name, native_name
+
+
+def sentence_training(
+    model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
+) -> Training:
+    """The training of a masked LM on sentences; on a GPU, in bfloat16, its blocks run as CUDA graphs where they can."""
+    graphs, packed = None, replace(stack, pack=True)
+    packs = stack.device.type == "cuda" and settings.half and packed.packs
+    if packs and not attend_padding and not drops_attention(stack):
+        graphs = Captured(packed, rows=batch, longest=int(sentences.lengths.max()))
+    how: dict[str, Any] = {"attend_padding": attend_padding, "graphs": graphs, **masking_of(stack.tokenizer)}
+    objective = masked_sentences(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
+    return Training(model, objective, settings, join(stack.device))
+
+
+def word_samples(stack: Stack, *, validation: Corpus, words: int, attention: bool, **how: Any) -> list[Sample]:
+    """A stack's vectors of two samples of words: words of the validation text, and those of its first sentences.
+
+    Args:
+        stack: The model as it is now.
+        validation: The text.
+        words: The size of the first sample.
+        attention: Whether to read what attention adds in each layer, besides the states.
+        how: Arguments of `sample_vectors`.
+    """
+    first = validation.sentences[:FIRST_BATCH]
+    batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
+    parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
+    samples = product(((validation, words), (batch, None)), parts)
+    return [sample_vectors(stack, corpus, words=count, part=part, **how) for (corpus, count), part in samples]
+
+
+def distance_probes(stack: Stack, references: References, *, every: int) -> Iterator[Probe]:
+    """Distances to each of the models whose samples are given: by every measure on words of the validation text.
+
+    On its first sentences, as in the paper, there are too few words for those that compare directions.
+    """
+    for samples in zip(*references.values(), strict=True):
+        for other, sample in zip(references, samples, strict=True):
+            measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
+            yield distance_probe(stack, sample, every=every, other=other, measures=measures)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------

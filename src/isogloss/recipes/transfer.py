@@ -8,9 +8,9 @@ examples may join them, and code-switching mixes languages within an example (Pa
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -117,11 +117,7 @@ def transfer(
     Example: isogloss transfer mini --task nli --train en=mnli.tsv --dev en=dev.tsv --test en=en.tsv --test nl=nl.tsv
     """
     recipe.one_process("transfer")
-    processor, chosen_plans, rates = choose_device(device), recipe.plan_list(plans), list[float]()
-    with suppress(ValueError):
-        rates = [float(part) for part in str(rate).split(",")]
-    if not rates or not all(0 < each < inf for each in rates) or len(set(rates)) < len(rates):
-        raise InputError(f"--rate takes numbers above 0 with commas, none of them twice, as in 2e-5,5e-5, not {rate!r}")
+    processor, chosen_plans, rates = choose_device(device), recipe.plan_list(plans), rate_list(rate)
     half = recipe.half_precision(dtype, processor)
     autocast = torch.bfloat16 if half else None
     if frozen_cache is not None and not cache:
@@ -147,11 +143,11 @@ def transfer(
             raise InputError(
                 "--bitext compares languages in one model, and --target-models gives a language one of its own"
             )
-    comparison = None
-    if bitext:
-        second = {"shifted": cka_shifted, "size": cka_batch}
-        how = {"condition": cka_condition, "second": second, "specials": cka_specials}
-        comparison = compare_languages(bitext, source=sets.source, dtype=autocast, **how)
+    text = compared_text(bitext, size=cka_batch or 0, shifted=cka_shifted) if bitext else None
+    ways: dict[str, Any] = {"": (encode, {})}
+    if cka_condition:
+        encoding = encode_written_specials if cka_specials else encode
+        ways[cka_condition] = encoding, {"shifted": cka_shifted, "size": cka_batch}
     base = {"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source}
     fingerprint = stack.fingerprint
 
@@ -168,38 +164,9 @@ def transfer(
             changing = partial(task_sets.switched_items, sets, trained, switching, **how)
         epoch = steps_in_epoch(trained, batch)
         states: dict[str, list[Prefix | None]] = {}  # of the frozen layers that were last read, by their name
-
-        def frozen_states(plan: Plan, seed: int, still: Stack, cut: int, progress: Progress) -> list[Prefix | None]:
-            """The states of frozen layers of the training text and of every scored set; None where they are not kept.
-
-            Below block 1 there is nothing to save. Training text has states in memory or in a file, and none where
-            dropout makes them differ from step to step, or code-switching from epoch to epoch. Scored sets have states
-            where memory has room, and are run from their text otherwise. Where runs share a folder, all sets have
-            states in files. A language with a model of its own has the states of that model, those of its embeddings
-            too.
-            """
-            saves = cut >= 1 and cache
-            fresh = [block for block in plan.reinit if block <= cut]
-            drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
-            name, how = f"cut-{cut}{drawn}", dict[str, Any](dtype=autocast, progress=progress)
-
-            def compute(items: Items, language: str | None) -> Prefix | None:  # None: the training text
-                if language is not None and language in own_models:
-                    return read_prefix(own_models[language], items, cut, **how) if cut >= 0 else None
-                if not saves or (language is None and (frozen_dropout or changing is not None)):
-                    return None
-                if frozen_cache is not None:
-                    weights = f"{fingerprint} {name}"
-                    return shared_prefix(still, items, cut, folder=Path(frozen_cache), weights=weights, **how)
-                if language is None:
-                    return read_prefix(still, items, cut, file=run.scratch / f"{name}.states", **how)
-                return read_prefix(still, items, cut, **how) if home_of(still, items, autocast) else None
-
-            if name not in states:
-                states.clear()  # before the next ones need their room
-                languages = [None, *(each.language for each in sets.scored)]
-                states[name] = [compute(*each) for each in zip([trained, *scored], languages, strict=True)]
-            return states[name]
+        own = [None, *(own_models.get(each.language) for each in sets.scored)]
+        keep: dict[str, Any] = {"cache": cache, "training": not frozen_dropout and changing is None, "dtype": autocast}
+        keep["shared"] = None if frozen_cache is None else Path(frozen_cache)
 
         def train_plan(
             plan: Plan, settings: Settings, coordinates: Row, folder: Path, progress: Progress
@@ -212,7 +179,14 @@ def transfer(
             learner = TaskModel(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
             planned = apply_plan(begun, plan, epoch=epoch, seed=seed, hold=learner.hold)
             lowest = frozen_at(plan, settings.steps - 1, depth=begun.last, epoch=epoch)
-            first, *prefixes = frozen_states(plan, seed, learner.still, lowest, progress)
+            fresh = [block for block in plan.reinit if block <= lowest]
+            drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
+            if (name := f"cut-{lowest}{drawn}") not in states:
+                states.clear()  # before the next ones need their room
+                where: dict[str, Any] = {"file": run.scratch / f"{name}.states", "weights": f"{fingerprint} {name}"}
+                parts = [trained, *scored]
+                states[name] = frozen_states(learner.still, lowest, parts, own, **where, **keep, progress=progress)
+            first, *prefixes = states[name]
             objective = task_objective(
                 learner,
                 trained,
@@ -237,16 +211,16 @@ def transfer(
                 selection=choice if save_models else None,
                 progress=progress,
             )
-            if comparison is not None:
-                yield comparison.rows(comparison.read(learner.still, progress), start_vectors, coordinates)
+            if text is not None:
+                yield compare(sentence_states(learner.still, text, ways, dtype=autocast), start, coordinates)
             finish(folder)
 
-        start_vectors: dict[bool, Tensor] = {}
-        if comparison is not None:
-            start = replace(stack, pack=half) if processor.type == "cuda" else stack
-            vectors = comparison.read(start, progress)
-            yield comparison.rows(vectors, {}, {**base, "plan": UNTUNED})
-            start_vectors |= vectors
+        start: dict[str, Tensor] = {}
+        if text is not None:
+            compare = partial(compare_languages, text=text, source=sets.source, ways=ways)
+            begun = replace(stack, pack=half) if processor.type == "cuda" else stack
+            start |= sentence_states(begun, text, ways, dtype=autocast, progress=progress)
+            yield compare(start, {}, {**base, "plan": UNTUNED})
         yield task_sets.skipped_rows(sets, base)
         done, total, steps = 0, len(chosen_plans) * seeds * len(rates), epochs * epoch
         for plan in chosen_plans:
@@ -273,9 +247,61 @@ def transfer(
         hashes["own"] = {language: own.fingerprint for language, own in own_models.items()}
     if switching.lexicons:
         hashes["dictionaries"] = {f"{each.target} {each.name}": each.fingerprint for each in switching.lexicons}
-    if comparison is not None:
-        hashes["parallel text"] = comparison.bitext.fingerprint
-    return recipe.Work(str(base["model"]), rows, hashes, comparison.notes if comparison else (), stack.last)
+    notes = []
+    if text is not None:
+        hashes["parallel text"] = text.fingerprint
+        if sets.source not in text.languages:
+            notes = [
+                f"the parallel text has no {sets.source}, so no language is compared with the one that is trained in"
+            ]
+    return recipe.Work(str(base["model"]), rows, hashes, notes, stack.last)
+
+
+def rate_list(given: str | float) -> list[float]:
+    """The learning rates of --rate, separated by commas, none of them twice."""
+    rates: list[float] = []
+    with suppress(ValueError):
+        rates = [float(part) for part in str(given).split(",")]
+    if not rates or not all(0 < rate < inf for rate in rates) or len(set(rates)) < len(rates):
+        raise InputError(
+            f"--rate takes numbers above 0 with commas, none of them twice, as in 2e-5,5e-5, not {given!r}"
+        )
+    return rates
+
+
+def frozen_states(
+    still: Stack,
+    cut: int,
+    parts: Sequence[Items],
+    own_models: Sequence[Stack | None],
+    *,
+    cache: bool,
+    training: bool,
+    file: Path,
+    shared: Path | None,
+    weights: str,
+    **how: Any,
+) -> list[Prefix | None]:
+    """The states of frozen layers of the training text, which comes first, and of every scored set.
+
+    None where they are not kept. Below block 1 there is nothing to save. Training text has states in memory or in
+    `file`, and none where `training` is false: dropout makes them differ from step to step, or code-switching from
+    epoch to epoch. Scored sets have states where memory has room, and are run from their text otherwise. Where runs
+    share a folder, all sets have states in files there, named by `weights`. A language with a model of its own has the
+    states of that model, those of its embeddings too.
+    """
+    prefixes: list[Prefix | None] = []
+    for number, (items, own) in enumerate(zip(parts, own_models, strict=True)):
+        prefix = None
+        if own is not None:
+            prefix = read_prefix(own, items, cut, **how) if cut >= 0 else None
+        elif cache and cut >= 1 and (number > 0 or training):
+            if shared is not None:
+                prefix = shared_prefix(still, items, cut, folder=shared, weights=weights, **how)
+            elif number == 0 or home_of(still, items, how["dtype"]):
+                prefix = read_prefix(still, items, cut, file=None if number else file, **how)
+        prefixes.append(prefix)
+    return prefixes
 
 
 def save_task_model(model: TaskModel, folder: Path) -> None:
@@ -341,8 +367,47 @@ def _read_target_models(
 BATCHES = 4  # of sentences, over which Gaussian CKA is averaged
 
 
-@dataclass(frozen=True)
-class LanguageComparison:
+Ways = Mapping[str, tuple[Callable[..., TokenBatch], Mapping[str, Any]]]
+"""How Gaussian CKA is taken, by the condition of its rows: how text is encoded, arguments of `cka_rbf_of_pairs`."""
+
+
+def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool) -> Bitext:
+    """The one text of --bitext, with sentences enough for batches of this size."""
+    text, *more = bitexts_of(given)
+    if more:
+        raise InputError(f"--bitext holds {1 + len(more)} parallel texts; languages are compared on one")
+    fewest = max(4 * BATCHES, size + BATCHES - 1 if shifted else BATCHES * size)
+    if text.rows < fewest:
+        raise InputError(
+            f"{text.name or 'the parallel text'} has {text.rows} sentences; comparing languages so takes at least "
+            f"{fewest}"
+        )
+    return text
+
+
+def sentence_states(
+    stack: Stack, text: Bitext, ways: Ways, *, dtype: torch.dtype | None, progress: Progress = silent
+) -> dict[str, Tensor]:
+    """Sentence vectors (layers, languages, sentences, width), float32, on the stack's device, encoded in each way.
+
+    The sentences come in a seeded random order. dtype: what the model computes in, None for that of its weights.
+    """
+    order = np.random.default_rng(seed_of(0, "parallel text")).permutation(text.rows).tolist()
+    vectors: dict[Any, Tensor] = {}
+    for encoding in dict.fromkeys(encoding for encoding, _ in ways.values()):
+        sides = []
+        for corpus in text:
+            with arithmetic(stack.device, dtype):
+                chunks = stream(stack, corpus, rows=order, encoding=encoding)
+                sides.append(torch.cat([chunk.values["sentence"] for chunk in chunks], dim=1))
+            progress("comparing languages", len(sides), len(text.languages))
+        vectors[encoding] = torch.stack(sides, dim=1)
+    return {condition: vectors[encoding] for condition, (encoding, _) in ways.items()}
+
+
+def compare_languages(
+    now: Mapping[str, Tensor], start: Mapping[str, Tensor], coordinates: Row, *, text: Bitext, source: str, ways: Ways
+) -> list[Row]:
     """How alike languages are inside a model, layer by layer, before a task is learned and after.
 
     On parallel text, with a sentence's vector the mean of its word pieces without special tokens, three comparisons:
@@ -352,90 +417,34 @@ class LanguageComparison:
         layer k with k - 1       the same language and model                  what does a block do?
 
     Each by debiased linear CKA with its interval and floor, and by CKA with Gaussian kernels over four batches of a
-    quarter of the sentences, as the paper has it. The sentences come in a seeded random order.
+    quarter of the sentences, as the paper has it; where there are more ways, by Gaussian CKA in each of them, too.
 
-    dtype: what the model computes in, None for that of its weights. condition: of rows of Gaussian CKA that is taken a
-    second time; "" for once. second: arguments of `cka_rbf_of_pairs` then. specials: whether special tokens are then
-    written into the text.
+    now, start: `sentence_states` of a model, and of the one before any training; empty where that is this one.
     """
-
-    bitext: Bitext
-    source: str
-    dtype: torch.dtype | None
-    condition: str = ""
-    second: Mapping[str, Any] = field(default_factory=dict)
-    specials: bool = False
-
-    @property
-    def notes(self) -> list[str]:
-        """What a reader must know."""
-        missing = f"the parallel text has no {self.source}, so no language is compared with the one that is trained in"
-        return [] if self.source in self.bitext.languages else [missing]
-
-    def read(self, stack: Stack, progress: Progress = silent) -> dict[bool, Tensor]:
-        """Sentence vectors (layers, languages, sentences, width), float32, on the stack's device.
-
-        Under the key True they are those of text with special tokens written into it, where that is asked for.
-        """
-        order = np.random.default_rng(seed_of(0, "parallel text")).permutation(self.bitext.rows).tolist()
-        vectors = {}
-        for special in sorted({False, self.specials}):
-            sides = []
-            for corpus in self.bitext:
-                encoding = encode_written_specials if special else encode
-                with arithmetic(stack.device, self.dtype):
-                    chunks = stream(stack, corpus, rows=order, encoding=encoding)
-                    sides.append(torch.cat([chunk.values["sentence"] for chunk in chunks], dim=1))
-                progress("comparing languages", len(sides), len(self.bitext.languages))
-            vectors[special] = torch.stack(sides, dim=1)
-        return vectors
-
-    def rows(self, now: Mapping[bool, Tensor], start: Mapping[bool, Tensor], coordinates: Row) -> list[Row]:
-        """Rows of all comparisons, and then of Gaussian CKA for the second time, where that is asked for.
-
-        now, start: what `read` gave of a model, and of the one before any training; empty where that is this one.
-        """
-        about = {**coordinates, "data": self.bitext.name or "parallel text", "unit": "sentence"}
-        languages, rows = self.bitext.languages, list[Row]()
-        for again in (False, True) if self.condition else (False,):
-            special, how = again and self.specials, self.second if again else {}
-            about |= {"condition": self.condition} if again else {}
-            for layer, states in enumerate(now[special]):
-                others: list[tuple[Tensor, dict[str, Any]]] = []
-                if layer:
-                    others.append((now[special][layer - 1], {"other_layer": layer - 1}))
-                if start:
-                    others.append((start[special][layer], {"other_layer": layer, "other_model": START}))
-                pairs: dict[tuple[int, int], dict[str, Any]] = {}  # which two sides are compared, and as what
-                for number, language in enumerate(languages) if self.source in languages else ():
-                    if language != self.source:
-                        pairs[languages.index(self.source), number] = {"target": language}
-                for number, language in enumerate(languages):
-                    for position, (_, where) in enumerate(others, 1):
-                        pairs[number, len(languages) * position + number] = {"target": language, **where}
-                sides = torch.cat([states, *(side for side, _ in others)])  # (sides, sentences, width)
-                estimates = {} if again else {"cka": cka_of_pairs(sides, list(pairs), seed=0)}
-                estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, **how)
-                for measure, values in estimates.items():
-                    for cka, where in zip(values, pairs.values(), strict=True):
-                        rows.append(row(measure, cka, **about, layer=layer, **where))
-        return rows
-
-
-def compare_languages(bitext: Sequence[Bitext | Corpus], **how: Any) -> LanguageComparison:
-    """The comparison of languages on --bitext, which must be one text; how: the fields of `LanguageComparison`."""
-    texts = bitexts_of(bitext)
-    if len(texts) > 1:
-        raise InputError(f"--bitext holds {len(texts)} parallel texts; languages are compared on one")
-    comparison = LanguageComparison(texts[0], **how)
-    size = comparison.second.get("size") or 0
-    fewest = max(4 * BATCHES, size + BATCHES - 1 if comparison.second.get("shifted") else BATCHES * size)
-    if texts[0].rows < fewest:
-        raise InputError(
-            f"{texts[0].name or 'the parallel text'} has {texts[0].rows} sentences; comparing languages so takes at "
-            f"least {fewest}"
-        )
-    return comparison
+    about = {**coordinates, "data": text.name or "parallel text", "unit": "sentence"}
+    languages, rows = text.languages, list[Row]()
+    for condition, (_, how) in ways.items():
+        about |= {"condition": condition} if condition else {}
+        for layer, states in enumerate(now[condition]):
+            others: list[tuple[Tensor, dict[str, Any]]] = []
+            if layer:
+                others.append((now[condition][layer - 1], {"other_layer": layer - 1}))
+            if start:
+                others.append((start[condition][layer], {"other_layer": layer, "other_model": START}))
+            pairs: dict[tuple[int, int], dict[str, Any]] = {}  # which two sides are compared, and as what
+            for number, language in enumerate(languages) if source in languages else ():
+                if language != source:
+                    pairs[languages.index(source), number] = {"target": language}
+            for number, language in enumerate(languages):
+                for position, (_, where) in enumerate(others, 1):
+                    pairs[number, len(languages) * position + number] = {"target": language, **where}
+            sides = torch.cat([states, *(side for side, _ in others)])  # (sides, sentences, width)
+            estimates = {} if condition else {"cka": cka_of_pairs(sides, list(pairs), seed=0)}
+            estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, **how)
+            for measure, values in estimates.items():
+                for cka, where in zip(values, pairs.values(), strict=True):
+                    rows.append(row(measure, cka, **about, layer=layer, **where))
+    return rows
 
 
 def encode_written_specials(tokenizer: Any, corpus: Corpus, rows: Sequence[int], **how: Any) -> TokenBatch:
