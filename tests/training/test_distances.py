@@ -215,11 +215,6 @@ def test_positions_by_hand(bert, native, attend_padding):
     assert values(readings, "l2") == pytest.approx(expected, rel=1e-5)
 
 
-def test_words_have_no_padding_to_attend_to(bert):
-    with pytest.raises(InputError, match="padding is attended to by position only"):
-        sample_vectors(bert, CORPUS, seed=0, attend_padding=True)
-
-
 def test_what_a_token_is_called_does_not_matter(bert):
     """The same model with its vocabulary in another order."""
     order = torch.randperm(len(bert.tokenizer), generator=torch.Generator().manual_seed(0))
@@ -374,5 +369,3 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(bert, tiny):
         take(bert, bert, ig.Corpus("en", []))
     with pytest.raises(InputError, match="at least 4 words, not 3"):
         take(bert, bert, words=3)
-    with pytest.raises(InputError, match="is a decoder: only encoders"):
-        take(ig.load(tiny("gpt2")), ig.load(tiny("gpt2")), by_position=True)

@@ -292,8 +292,5 @@ def test_retrieval_restores_the_mode(tiny):
 
 
 def test_texts_that_cannot_be_probed_are_refused():
-    alone = ig.Bitext((ig.Corpus("en", ["yes"]),), name="alone")
-    with pytest.raises(InputError, match="alone has one language only"):
-        retrieval_probe(lambda _: None, [alone], every=1)
     with pytest.raises(InputError, match="same name"):
         retrieval_probe(lambda _: None, [bitext(), bitext()], every=1)

@@ -85,8 +85,6 @@ def sample_vectors(
             padding included; wrong where the tokenizers differ, and here to show how wrong.
         attend_padding: with it, no attention mask is given either.
     """
-    if attend_padding and not by_position:
-        raise InputError("padding is attended to by position only: words are read without any; add by_position=True")
     if words is not None and words < FEWEST:
         raise InputError(f"distances need at least {FEWEST} words, not {words}")
     # Whole sentences in a drawn order, until they hold so many words; in that order blocks are random too.
@@ -183,8 +181,6 @@ def _read(stack: Stack, sample: Sample, device: torch.device) -> Sample:
 
 def _positions(stack: Stack, sample: Sample) -> Iterator[tuple[Tensor, Tensor]]:
     """Every position of padded batches, marks and padding included: values (layers, items, width), items (items, 2)."""
-    if stack.family.kind != "encoder":
-        raise InputError(f"{stack.name} is a {stack.family.kind}: only encoders are compared position by position")
     attention = stack.family.attention if sample.part == "attention" else None
     states_at: dict[int, Tensor] = {}
 

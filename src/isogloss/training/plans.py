@@ -152,8 +152,6 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
             raise InputError(
                 f"the plan {plan} asks for {number} blocks in {form}, but the model has {depth}; name at most {depth}"
             )
-    if plan.unfreeze is not None and plan.every is None and epoch < 1:
-        raise InputError(f"the plan {plan} counts epochs, but an epoch has {epoch} steps; write unfreeze:4/500 instead")
     numbers = [plan.freeze]
     if plan.last is not None:
         numbers.append(depth - plan.last)

@@ -53,9 +53,6 @@ def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *
     names = [bitext.name or "-".join(bitext.languages) for bitext in bitexts]
     if len(set(names)) < len(names):
         raise InputError(f"two texts have the same name ({', '.join(names)}); their readings could not be told apart")
-    for bitext, name in zip(bitexts, names, strict=True):
-        if len(bitext.languages) < 2:
-            raise InputError(f"{name} has one language only; retrieval needs two")
 
     def readings(bitext: Bitext, data: str) -> Iterator[Reading]:
         """The readings of one bitext, layer by layer."""

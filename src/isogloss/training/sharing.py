@@ -87,8 +87,6 @@ class Languages(nn.Module):
 
     def of(self, language: str) -> Any:
         """The masked-LM model of a language."""
-        if language not in self.languages:
-            raise InputError(f"there is no model for {language!r}; the languages are {', '.join(self.languages)}")
         return self.models[ALL if self.sharing.everything else _key(language)]
 
 
@@ -106,30 +104,16 @@ def build(config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int)
     """
     from transformers import AutoModelForMaskedLM
 
-    if not languages or len({_key(language) for language in languages}) < len(languages):
-        raise InputError(f"languages must be named once each, and at least one: {', '.join(languages) or 'none given'}")
     given = config if isinstance(config, Mapping) else dict.fromkeys(languages, config)
-    if missing := [language for language in languages if language not in given]:
-        raise InputError(f"there is no model configuration for {', '.join(missing)}")
     configs = {language: given[language] for language in languages}
     first = configs[languages[0]]
     trainable_family(first)
-
-    def shape(config: Any) -> dict[str, Any]:
-        facts: dict[str, Any] = config.to_dict()
-        return {name: value for name, value in facts.items() if name != "vocab_size" and not name.endswith("_token_id")}
-
     for language, each in configs.items():
         if sharing.embeddings and each.vocab_size != first.vocab_size:
             raise InputError(
                 f"shared embeddings need one vocabulary, but {languages[0]} has {first.vocab_size} pieces and "
                 f"{language} {each.vocab_size}; use a joint tokenizer or separate embeddings"
             )
-        if shape(each) != shape(first):
-            raise InputError(
-                f"{language} and {languages[0]} share blocks, so their models may differ in vocabulary only"
-            )
-    check_depth(sharing, first.num_hidden_layers)
     copies: list[Any] = []  # one for languages whose configurations are equal: one compiled step fits all their models
     for each in configs.values():
         copies += [] if each in copies else [copy.deepcopy(each)]
@@ -151,8 +135,6 @@ def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, h
     otherwise there is `folder/nl` for `nl`. half: weights in float16. To have all or nothing on disk, write into the
     folder that `files.whole_folder` gives.
     """
-    if missing := [language for language in languages.languages if language not in tokenizers]:
-        raise InputError(f"there is no tokenizer for {', '.join(missing)}")
     different = {id(tokenizers[language]) for language in languages.languages}
     together = languages.sharing.everything and len(different) == 1
     for language in languages.languages[:1] if together else languages.languages:
