@@ -28,7 +28,7 @@ from isogloss.errors import InputError
 from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe as recipes
 from isogloss.recipes.cluster import Share, on_cluster
-from isogloss.recipes.jobs import Executor, Job, facts_of_jobs, run_jobs
+from isogloss.recipes.jobs import Job, facts_of_jobs, run_jobs
 from isogloss.recipes.recipe import Option, Recipe, find_recipe, model_name
 from isogloss.runs import table
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
@@ -77,7 +77,6 @@ def sweep(
     cpus: Annotated[recipes.PositiveFloat | None, Option("CPUs a job asks of the cluster; default: 1", PANEL)] = None,
     resume: bool = False,
     progress: Progress = silent,
-    executor: Executor | None = None,
     **options: Any,
 ) -> pd.DataFrame:
     """Run a recipe with every combination of the values of some arguments, and return the rows of all jobs.
@@ -93,7 +92,6 @@ def sweep(
         cpus: CPUs that a job asks of the cluster; by default 1.
         resume: Go on with a sweep that was stopped.
         progress: Is told of the stages `checking the grid` and `jobs`.
-        executor: Where jobs run instead of this machine or a cluster.
         options: The recipe's other arguments, `model` among them, the same in every job.
 
     >>> table = sweep("transfer", grid={"plans": ["freeze:0", "freeze:8"], "seed": range(3)}, out="runs/frozen",
@@ -102,7 +100,7 @@ def sweep(
     """
     recipes.check_arguments(sweep, {"parallel": parallel, "cpus": cpus})
     chosen, values, jobs = plan_sweep(recipe, grid, out=out, options=options)
-    device = str(options.get("device", "auto"))
+    device, executor = str(options.get("device", "auto")), None
     if cluster is not None or gpus is not None or cpus is not None:
         if cluster is None:
             raise InputError("--gpus and --cpus are what a job asks of a cluster; give its --cluster, too")
