@@ -81,18 +81,8 @@ def sweep(
 ) -> pd.DataFrame:
     """Run a recipe with every combination of the values of some arguments, and return the rows of all jobs.
 
-    Args:
-        recipe: The name of the recipe.
-        grid: `name=a,b,c` for each argument that differs, or its values by name.
-        out: The folder of the sweep.
-        parallel: Jobs at a time; by default one a GPU, or one.
-        devices: GPUs of this machine that take turns, as in `cuda:0,cuda:1`; by default all there are.
-        cluster: A Ray cluster that jobs run on instead: `auto`, `local` or the `host:port` of its head.
-        gpus: GPUs that a job asks of the cluster, 0 to 1; by default 1 where it has any.
-        cpus: CPUs that a job asks of the cluster; by default 1.
-        resume: Go on with a sweep that was stopped.
-        progress: Is told of the stages `checking the grid` and `jobs`.
-        options: The recipe's other arguments, `model` among them, the same in every job.
+    The annotation of an argument says what it is. `grid` may also be values by name, and `resume` goes on with a sweep
+    that was stopped. options: the recipe's other arguments, `model` among them, the same in every job.
 
     >>> table = sweep("transfer", grid={"plans": ["freeze:0", "freeze:8"], "seed": range(3)}, out="runs/frozen",
     ...               task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
