@@ -143,7 +143,7 @@ def test_the_report_draws_them_by_plan_and_language(scored, tmp_path):
     from isogloss.report.training_view import panels
 
     _, table = scored
-    drawn = panels(RunFolder(scored[0], "", {}, table))
+    drawn = panels(RunFolder(scored[0], {}, table))
     by_plan, *plans = [panel for panel in drawn if panel.measure == "accuracy"]
     assert [line.code for line in by_plan.lines] == ["freeze:-1 freeze:0", "freeze:-1 last:1"]
     own = table[(table.measure == "accuracy") & (table.target == "others") & (table.selection == "")]

@@ -139,8 +139,8 @@ def test_cka_of_two_spaces_is_said_on_the_text_learned_from():
     ]
     several = pd.concat([likeness(), likeness().assign(target="fr")])
     assert [line.split(":")[0] for line in verdict(several)] == ["English and English 2", "English and French"]
-    assert score_views.lookup_view(RunFolder(Path(), "", {}, likeness())).facts == [
-        ("best layer", "1", ""),
+    assert score_views.lookup_view(RunFolder(Path(), {}, likeness())).facts == [
+        ("best layer", "1", "of 2"),
         ("CKA", "0.600", ""),
         ("by chance", "0.050", ""),
     ]

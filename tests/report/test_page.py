@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -12,7 +11,7 @@ from report_runs import HOSTILE, Shape, rows, write_run
 
 from isogloss.errors import InputError
 from isogloss.report import VIEWS, write_page
-from isogloss.report.curves import read_run
+from isogloss.report.curves import RunFolder, read_run
 from isogloss.report.page import script_safe_json, thin_rows, view_of
 from isogloss.runs import table
 
@@ -182,5 +181,5 @@ def test_the_command_in_the_record_chooses_the_view_whatever_the_rows(run, monke
     for command, name in (("map", "map"), ("pretrain", "pretrain"), ("sweep", "align")):
         monkeypatch.setitem(VIEWS, name, lambda _, name=name: name)
         record = {"command": command, "arguments": {"recipe": "align"}}
-        assert view_of(replace(folder, record=record)) == name
+        assert view_of(RunFolder(run, record, folder.rows)) == name
     assert set(VIEWS) == {"map", "lexicon", "rotate", "stitch", "drift", "transfer", "align", "pretrain"}

@@ -34,7 +34,7 @@ def test_a_training_page_has_its_own_sections_and_none_of_a_map_s(training, tmp_
     assert re.findall(r'<li><a href="#([^"]*)"', page) == sections
     assert "isogloss training" in page
     assert "The training loss fell from" in page
-    assert "Parallel text: text." in page
+    assert "Text: text." in page
 
 
 def test_a_map_page_holds_nothing_of_a_training(run, tmp_path):

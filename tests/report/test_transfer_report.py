@@ -15,7 +15,7 @@ from isogloss.runs.table import frame, row
 
 
 def run_of(rows):
-    return RunFolder(Path(), "", {"command": "transfer"}, rows)
+    return RunFolder(Path(), {"command": "transfer"}, rows)
 
 
 def transfer_verdict(rows):
@@ -120,7 +120,7 @@ def test_curves_over_the_steps_do_not_mix_a_development_set_with_tests_or_the_so
         for (target, data), value in scores.items()
     ]
     (panel,) = panels(run_of(frame(rows)))
-    ends = {line.code: line.value[-1] for line in panel.lines}
+    ends = {line.code: line.last.value for line in panel.lines}
     assert ends == pytest.approx({"others": 0.5, "dev, en": 0.9, "test, en": 0.7, "de": 0.6, "nl": 0.4})
     assert panel.lead is not None and panel.lead.code == "others" and panel.lead.members == 2
     (figure,) = step_figures(run_of(frame(rows)))

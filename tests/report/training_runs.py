@@ -91,4 +91,4 @@ def _retrieval_rows(course: Course, step: int, layer: int, share: float, common:
 
 def panels_of(rows: pd.DataFrame) -> list[StepPanel]:
     """The panels of a table of rows."""
-    return panels(RunFolder(Path(), "", {}, rows))
+    return panels(RunFolder(Path(), {}, rows))

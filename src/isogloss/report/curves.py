@@ -10,12 +10,12 @@ curves of several seeds become one, their mean with a t interval over seeds; alo
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isclose, isinf, isnan, nan
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,7 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import MEASURES, describe
-from isogloss.measures.statistics import band
+from isogloss.measures.statistics import Interval, band
 from isogloss.runs import read_rows
 from isogloss.runs.table import training_name
 from isogloss.text import languages
@@ -49,33 +49,30 @@ METHOD_TITLES = {
     "statistical": "statistical aligner",
 }
 BOUNDS = ("value", "low", "high", "floor")
-NUMBERS = (*BOUNDS, "n")
 NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
 DERIVED_NAMES = ("training", "kind", "seed")
 
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 Fact = tuple[str, str, str]
 """A number that a reader takes away: its label, its value, and what stands small behind it."""
 
-Readings = dict[int | None, dict[int, list[float]]]
-"""Seed -> position -> the numbers of a reading, in the order of `NUMBERS`; None is the seed of rows without one."""
+Readings = dict[int | None, dict[int, Interval]]
+"""Seed -> position -> reading; None is the seed of rows without one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve:
     """One measure of one thing at several layers or steps, its mean over `seeds`, or the average of `members` curves.
 
     Attributes:
         measure: the measure.
-        at: the layers or steps, rising.
-        value: one number for each of them, as in low, high and floor (NaN where absent).
-        low: the lower ends of the intervals.
-        high: the upper ends.
-        floor: what chance gives.
-        n: the items behind each value, the fewest of an average's members; 0 where unknown.
+        readings: by layer or step, rising: the value, its interval, what chance gives, and how many items stand behind
+            it (of an average the fewest of its members; 0 where unknown).
         most: the most items behind any value, 0 where unknown.
         members: how many curves it is the average of.
         seeds: how many seeds it is the mean of.
-        text: of a mean over seeds, the lower and the upper ends of the intervals over the text, averaged over seeds.
+        text: of a mean over seeds, the readings with the intervals over the text, averaged over seeds.
         tied: the layers that cannot be told from the best one when all are compared on the same sentences; None when
             the run did not compare them.
         layer: of a curve along steps, the layer that it is of.
@@ -88,16 +85,11 @@ class Curve:
     """
 
     measure: str
-    at: tuple[int, ...]
-    value: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    floor: tuple[float, ...]
-    n: tuple[int, ...]
+    readings: Mapping[int, Interval]
     most: int = 0
     members: int = 1
     seeds: int = 1
-    text: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+    text: Mapping[int, Interval] = field(default_factory=dict)
     tied: tuple[int, ...] | None = None
     layer: int | None = None
     method: str = ""
@@ -118,17 +110,42 @@ class Curve:
     languages: tuple[str, ...] = ()
     leads: bool = False
 
+    @cached_property
+    def at(self) -> tuple[int, ...]:
+        """The layers or steps, rising."""
+        return tuple(self.readings)
+
+    @property
+    def first(self) -> Interval:
+        """The reading at the first layer or step."""
+        return self.readings[self.at[0]]
+
+    @property
+    def last(self) -> Interval:
+        """The reading at the last layer or step."""
+        return self.readings[self.at[-1]]
+
     @property
     def counts(self) -> tuple[int, int]:
         """The smallest and the largest number of items behind a value, (0, 0) when unknown."""
-        known = [count for count in self.n if count]
+        known = [reading.n for reading in self.readings.values() if reading.n]
         return (min(known), max(self.most, *known)) if known else (0, 0)
 
     @property
     def best(self) -> int:
         """The layer with the best value under the measure's own direction; the earliest of equals."""
-        values = np.array(self.value)
-        return self.at[int(np.argmin(values) if describe(self.measure).better == "lower" else np.argmax(values))]
+        pick = min if describe(self.measure).better == "lower" else max
+        return pick(self.readings, key=lambda layer: self.readings[layer].value)
+
+    @property
+    def peak(self) -> Interval:
+        """The reading at the best layer."""
+        return self.readings[self.best]
+
+    @property
+    def chance(self) -> "Curve":
+        """What chance gives, as a curve of its own."""
+        return Curve(self.measure, {at: Interval(reading.floor) for at, reading in self.readings.items()})
 
     @property
     def alike(self) -> list[int]:
@@ -136,25 +153,20 @@ class Curve:
 
         By comparison where there is one, else because their intervals overlap.
         """
+        best = self.best
         if self.tied is not None:
-            return sorted({self.best, *self.tied})
-        best = self.at.index(self.best)
-        ends = zip(self.at, self.low, self.high, strict=True)
-        return [
-            layer
-            for layer, low, high in ends
-            if layer == self.best or (low <= self.high[best] and high >= self.low[best])
-        ]
+            return sorted({best, *self.tied})
+        return [layer for layer in self.at if layer == best or overlap(self.readings[layer], self.readings[best])]
 
     @property
     def above_chance(self) -> bool | None:
         """Whether the best layer's interval (its value, where there is none) clears the floor; None without a floor."""
-        value, low, high, floor = (getattr(self, name)[self.at.index(self.best)] for name in BOUNDS)
-        if isnan(floor):
+        peak = self.peak
+        if isnan(peak.floor):
             return None
         if describe(self.measure).better == "lower":
-            return bool((value if isnan(high) else high) < floor)
-        return bool((value if isnan(low) else low) > floor)
+            return (peak.high if peak.known else peak.value) < peak.floor
+        return (peak.low if peak.known else peak.value) > peak.floor
 
     @property
     def name(self) -> str:
@@ -165,7 +177,7 @@ class Curve:
     @property
     def turn(self) -> int:
         """-1 where it fell, 1 where it rose, 0 where its ends cannot be told apart."""
-        return 0 if not self.apart(0, -1) else 1 if self.value[-1] > self.value[0] else -1
+        return 0 if not self.apart(0, -1) else 1 if self.last.value > self.first.value else -1
 
     def way(self, fell: str, stayed: str, rose: str) -> str:
         """Which of three wordings says how it went from its first to its last reading."""
@@ -177,32 +189,28 @@ class Curve:
         Readings of one training share their items, so intervals that part are more than enough. Of several seeds the
         intervals over seeds and those over the text must part: seeds that agree say nothing of other sentences.
         """
-        for low, high in filter(None, ((self.low, self.high), self.text)):
-            if any(map(isnan, (low[first], high[first], low[second], high[second]))):
-                if self.value[first] == self.value[second]:
-                    return False
-            elif low[first] <= high[second] and low[second] <= high[first]:
+        for readings in filter(None, (self.readings, self.text)):
+            one, other = readings[self.at[first]], readings[self.at[second]]
+            if overlap(one, other) if one.known and other.known else one.value == other.value:
                 return False
         return True
 
     def say(self, layer: int, *, floor: bool = True) -> str:
         """The value at a layer, its interval, and what chance gives."""
-        place = self.at.index(layer)
-        text, chance = between(self.value[place], self.low[place], self.high[place]), self.floor[place]
-        if not floor or describe(self.measure).better == "lower":
-            return text
-        return text + (", where no floor was measured" if isnan(chance) else f", where chance gives {number(chance)}")
+        reading = self.readings[layer]
+        chance = f"chance gives {number(reading.floor)}" if not isnan(reading.floor) else "no floor was measured"
+        untold = not floor or describe(self.measure).better == "lower"
+        return reading.say(number) + ("" if untold else f", where {chance}")
 
     def reading(self, index: int) -> str:
         """A value with its interval, that over the text where seeds agree, as they do before they begin.
 
         Three decimals for shares, four digits for the rest.
         """
-        low, high = self.low, self.high
-        if self.text is not None and isclose(low[index], high[index], rel_tol=1e-9):
-            low, high = self.text
-        write = number if (describe(self.measure).axis or (0, 2))[1] <= 1 else digits
-        return between(self.value[index], low[index], high[index], write=write)
+        reading = self.readings[self.at[index]]
+        if self.text and isclose(reading.low, reading.high, rel_tol=1e-9):
+            reading = self.text[self.at[index]]
+        return reading.say(number if (describe(self.measure).axis or (0, 2))[1] <= 1 else digits)
 
     def from_to(self, *, steps: bool = True) -> str:
         """Where it began and where it ended."""
@@ -212,57 +220,62 @@ class Curve:
     def thin(self, *, most: int) -> "Curve":
         """At most `most` readings, evenly spread over the list, the first and the last among them.
 
-        >>> Curve("loss", tuple(range(9)), *[tuple(range(9))] * 5).thin(most=3).at
+        >>> Curve("loss", {step: Interval(1.0) for step in range(9)}).thin(most=3).at
         (0, 4, 8)
         """
         if len(self.at) <= most:
             return self
-        places = [int(place) for place in np.linspace(0, len(self.at) - 1, most).round()]
-        lists: dict[str, Any] = {
-            name: tuple(getattr(self, name)[place] for place in places) for name in ("at", *NUMBERS)
-        }
-        return replace(self, **lists)
+        chosen = (self.at[int(place)] for place in np.linspace(0, len(self.at) - 1, most).round())
+        return replace(self, readings={step: self.readings[step] for step in chosen})
 
     def line(self, label: str, **look: Any) -> Line:
         """The curve as a line of a figure, where infinite values are gaps; `look` holds more fields of the line."""
-        lists: dict[str, Any] = {}
+        readings, lists = self.readings.values(), {}
         for name in BOUNDS:
-            values = getattr(self, name)
+            values = [getattr(reading, name) for reading in readings]
             if name == "value" or not all(map(isnan, values)):
-                infinite = any(map(isinf, values))
-                lists[name] = tuple(nan if isinf(value) else value for value in values) if infinite else values
-        return Line(label, self.at, **{"n": min(self.n, default=0), "members": self.members, **lists, **look})
+                lists[name] = tuple(nan if isinf(value) else value for value in values)
+        n = min((reading.n for reading in readings), default=0)
+        return Line(label, self.at, **{"n": n, "members": self.members, **lists, **look})
 
 
-def curves(rows: pd.DataFrame, *, along: Literal["layer", "step"] = "layer") -> list[Curve]:
+def overlap(first: Interval, second: Interval) -> bool:
+    """Whether two intervals have a value in common; not where one of them is unknown."""
+    return first.low <= second.high and second.low <= first.high
+
+
+def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) -> list[Curve]:
     """Every curve of the rows along layers or steps, in order of appearance.
 
     Rows without a value or without a layer (step) make no curve; a reading taken twice counts once, the last time.
+
+    Args:
+        rows: a table of rows.
+        along: the column that curves are along: `layer` or `step`.
+        by: the columns that tell curves apart; by default the measure and all coordinates, along steps but the seed.
     """
     rows = rows[rows[along].notna() & rows["value"].notna()]
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
-    names = ("measure", *NAMES, "pooling", "settings", *apart)
-    columns = [rows[name].to_numpy(dtype="float64", na_value=np.nan).tolist() for name in ("seed", along, *NUMBERS)]
+    names = by or ("measure", *NAMES, "pooling", "settings", *apart)
+    columns = [rows[name].to_numpy(dtype="float64", na_value=np.nan).tolist() for name in ("seed", along, "n", *BOUNDS)]
     groups: dict[tuple[Any, ...], Readings] = {}
-    for identity, seed, position, *numbers in zip(
+    for identity, seed, position, n, value, low, high, floor in zip(
         zip(*(rows[name].tolist() for name in names), strict=True), *columns, strict=True
     ):
-        group = groups.setdefault(identity, {})
-        group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = numbers
-    found = []
+        readings = groups.setdefault(identity, {}).setdefault(None if isnan(seed) else int(seed), {})
+        readings[int(position)] = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
+    made = []
     for values, group in groups.items():
         known = {name: "" if pd.isna(value) else value for name, value in zip(names, values, strict=True)}
         about: dict[str, Any] = {name: str(known.get(name, "")) for name in ("measure", *NAMES, "seed")}
         about["training"] = training_name(known)
         about["layer"] = int(known["layer"]) if known.get("layer", "") != "" else None
         if along == "step" and len(group.keys() - {None}) > 1:
-            found.append(_curve_over_seeds(group, about))
+            made.append(_curve_over_seeds(group, about))
             continue
-        readings = sorted((position, numbers) for steps in group.values() for position, numbers in steps.items())
-        lists: dict[str, Any] = dict(zip(NUMBERS, zip(*(numbers for _, numbers in readings), strict=True), strict=True))
-        counts = tuple(0 if isnan(count) else int(count) for count in lists.pop("n"))
-        found.append(Curve(at=tuple(at for at, _ in readings), n=counts, most=max(counts), **lists, **about))
-    return found
+        ordered = dict(sorted({at: reading for own in group.values() for at, reading in own.items()}.items()))
+        made.append(Curve(readings=ordered, most=max(reading.n for reading in ordered.values()), **about))
+    return made
 
 
 def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
@@ -270,31 +283,39 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
 
     Where one seed stops earlier than others, the mean of those that are left would be of other trainings.
     """
-    seeds = sorted(seed for seed in group if seed is not None)
-    every = [set(group[seed]) for seed in seeds]
-    steps = sorted(set.intersection(*every) or set.union(*every))
-    absent = [nan] * len(NUMBERS)
-    table = np.array([[group[seed].get(step, absent) for step in steps] for seed in seeds])  # (seeds, steps, numbers)
-    values, lows, highs, floors, counts = table.transpose(2, 0, 1)
+    own = [group[seed] for seed in sorted(seed for seed in group if seed is not None)]
+    steps = sorted(set.intersection(*map(set, own)) or set.union(*map(set, own)))
+    numbers = [[bounds(readings.get(step, Interval(nan))) for step in steps] for readings in own]
+    values, lows, highs, floors = np.array(numbers).transpose(2, 0, 1)  # (seeds, steps) each
     logarithmic = describe(about["measure"]).logarithmic and not (values <= 0).any()
     mean = band(values, scale="log" if logarithmic else "linear")
     known = MEASURES.get(about["measure"].removesuffix("_mean"))
     least, most = known.range if known else (-inf, inf)  # an interval over few seeds would go beyond
-    fewest = np.where(np.isnan(counts), np.inf, counts).min(axis=0)
-    n = tuple(int(count) if count < np.inf else 0 for count in fewest)
-    floor, low, high = (tuple(band(bound).mean.tolist()) for bound in (floors, lows, highs))
+    over_text = [band(side).mean.tolist() for side in (lows, highs)]
+    counts = [[readings[step].n for readings in own if step in readings and readings[step].n] for step in steps]
+    n = [min(count, default=0) for count in counts]
+    value, floor = mean.mean.tolist(), band(floors).mean.tolist()
+    over_seeds = (value, mean.low.clip(least).tolist(), mean.high.clip(max=most).tolist(), n, floor)
     return Curve(
-        at=tuple(steps),
-        value=tuple(mean.mean.tolist()),
-        low=tuple(mean.low.clip(least).tolist()),
-        high=tuple(mean.high.clip(max=most).tolist()),
-        floor=floor,
-        n=n,
+        readings=dict(zip(steps, map(Interval, *over_seeds), strict=True)),
+        text=dict(zip(steps, map(Interval, value, *over_text), strict=True)),
         most=max(n, default=0),
-        seeds=len(seeds),
-        text=(low, high),
+        seeds=len(own),
         **about,
     )
+
+
+def bounds(reading: Interval) -> tuple[float, float, float, float]:
+    """The numbers of a reading in the order of `BOUNDS`."""
+    return reading.value, reading.low, reading.high, reading.floor
+
+
+def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
+    """Items by what a function says of each, in order of appearance, such as `grouped(parts, attrgetter("task"))`."""
+    groups: dict[K, list[T]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def select(parts: Iterable[Curve], **wanted: Any) -> list[Curve]:
@@ -308,38 +329,42 @@ def average(parts: Sequence[Curve]) -> Curve:
     whole = [part for part in parts if part.at == at]
     if len(whole) == 1:
         return whole[0]
-    means: dict[str, Any] = {
-        name: tuple(np.mean([getattr(part, name) for part in whole], axis=0, dtype="float64").tolist())
-        for name in BOUNDS
-    }
+    means = np.mean([list(map(bounds, part.readings.values())) for part in whole], axis=0).tolist()
+    counted = [part for part in whole if any(part.counts)]
+    readings = {}
+    for position, (value, low, high, floor) in zip(at, means, strict=True):
+        n = min((part.readings[position].n for part in counted), default=0)
+        readings[position] = Interval(value, low, high, n, floor)
+    about: dict[str, Any] = {}
     for name in (*NAMES, *DERIVED_NAMES):
         shared = {getattr(part, name) for part in whole}
-        means[name] = shared.pop() if len(shared) == 1 else ""
-    counted = [part.n for part in whole if any(part.n)]
+        about[name] = shared.pop() if len(shared) == 1 else ""
     return Curve(
         whole[0].measure,
-        at,
-        n=tuple(min(counts) for counts in zip(*counted, strict=True)) if counted else whole[0].n,
+        readings,
         most=max(part.most for part in whole),
         members=len(whole),
         seeds=max(part.seeds for part in whole),
         layer=whole[0].layer,
-        **means,
+        **about,
     )
 
 
 def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
     """The average of a measure's curves by layer, with the interval and the comparison of layers the run itself took.
 
-    Where the curves hold `MEASURE_mean` and `MEASURE_behind` of one data set, those stand for the average's interval
-    and for which layers cannot be told from the best; else the averaged ends do.
+    Where the curves hold `MEASURE_mean` of one data set, its interval is the average's; else the averaged ends are.
+    Beside it, `MEASURE_behind` says which layers cannot be told from the best.
     """
     mean, known, behind = (select(parts, measure=measure + end, method=method) for end in ("", "_mean", "_behind"))
     curve = average(mean)
-    if len(known) != 1 or len(behind) != 1 or not known[0].at == behind[0].at == curve.at:
+    if len(known) != 1 or known[0].at != curve.at:
         return curve
-    tied = tuple(layer for layer, low in zip(behind[0].at, behind[0].low, strict=True) if not low > 0)
-    return replace(curve, low=known[0].low, high=known[0].high, tied=tied)
+    own, tied = known[0].readings, None
+    if len(behind) == 1 and behind[0].at == curve.at:
+        tied = tuple(layer for layer, reading in behind[0].readings.items() if not reading.low > 0)
+    readings = {at: replace(reading, low=own[at].low, high=own[at].high) for at, reading in curve.readings.items()}
+    return replace(curve, readings=readings, tied=tied)
 
 
 def central_language(pairs: Iterable[tuple[str, str]]) -> str:
@@ -350,7 +375,6 @@ def central_language(pairs: Iterable[tuple[str, str]]) -> str:
     return max((code for end in (0, 1) for code in (pair[end] for pair in known)), key=partners.__getitem__, default="")
 
 
-@dataclass(eq=False)
 class RunFolder:
     """One run, with the facts that every view of it reads.
 
@@ -358,37 +382,26 @@ class RunFolder:
     command, as far as the record has them. command: what made the run; of a sweep that of its jobs. model: what was
     measured, from the record or else the rows. depth: how many blocks the model has, where the record says so; not all
     of them need have been read. data: names of the data sets, and languages: codes, in order of appearance, in the rows
-    and then in the points. names: the languages by name.
+    and then in the points. names: the languages by name. centre: the language that the others are compared with.
     """
 
-    path: Path
-    name: str
-    record: Mapping[str, Any]
-    rows: pd.DataFrame
-    points: pd.DataFrame | None = None
-    arguments: Mapping[str, Any] = field(init=False)
-    command: str = field(init=False)
-    model: str = field(init=False)
-    depth: int | None = field(init=False)
-    data: list[str] = field(init=False)
-    languages: list[str] = field(init=False)
-    names: dict[str, str] = field(init=False)
-
-    def __post_init__(self) -> None:
-        arguments, depth, rows = self.record.get("arguments"), self.record.get("depth"), self.rows
-        self.arguments = arguments if isinstance(arguments, dict) else {}
-        command = str(self.record.get("command", ""))
+    def __init__(
+        self, path: Path, record: Mapping[str, Any], rows: pd.DataFrame, points: pd.DataFrame | None = None
+    ) -> None:
+        self.path, self.name, self.record, self.rows, self.points = path, path.name, record, rows, points
+        arguments, depth, command = record.get("arguments"), record.get("depth"), str(record.get("command", ""))
+        self.arguments: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
         self.command = str(self.arguments.get("recipe", "")) if command == "sweep" else command
-        models = [model for model in rows["model"].unique() if model]
-        self.model = str(self.record.get("model") or ", ".join(models) or self.path.name)
+        self.model = str(record.get("model") or ", ".join(filter(None, rows["model"].unique())) or path.name)
         self.depth = depth if isinstance(depth, int) else None
         self.data = [str(name) for name in rows["data"].unique() if name]
         pooled = rows["step"].notna() & (rows["source"] == "") & rows["target"].isin((POOLED, OTHERS))
         pooled |= (rows["task"] != "") & (rows["target"] == OTHERS)
         pairs = rows[~pooled][["source", "target"]].drop_duplicates()
-        points: Sequence[str] = () if self.points is None else list(self.points["language"].unique())
-        self.languages = [code for code in dict.fromkeys([*pairs.to_numpy().ravel(), *points]) if code]
+        drawn: Sequence[str] = () if points is None else list(points["language"].unique())
+        self.languages = [code for code in dict.fromkeys([*pairs.to_numpy().ravel(), *drawn]) if code]
         self.names = display_names(self.languages)
+        self.centre = central_language(zip(rows["source"], rows["target"], strict=True))
 
     @cached_property
     def trained(self) -> pd.DataFrame:
@@ -429,20 +442,13 @@ class RunFolder:
     @cached_property
     def by_step(self) -> list[Curve]:
         """The curves of a training: along steps."""
-        texts: dict[str, set[str]] = {}
-        for other, data in zip(self.trained["other_model"], self.trained["data"], strict=True):
-            texts.setdefault(other, set()).add(data)
+        texts = self.trained.groupby("other_model")["data"].nunique()
         named = []
         for curve in curves(self.trainings, along="step"):
-            on = f" on {curve.data}" if len(texts[curve.other_model]) > 1 and curve.data != HELD else ""
+            on = f" on {curve.data}" if texts[curve.other_model] > 1 and curve.data != HELD else ""
             to = f"to {curve.other_model}{on}" if curve.other_model else ""
             named.append(replace(curve, kind=", ".join(filter(None, (curve.method, curve.selection, to)))))
         return named
-
-    @cached_property
-    def centre(self) -> str:
-        """The language that the others are compared with."""
-        return central_language(zip(self.rows["source"], self.rows["target"], strict=True))
 
 
 @dataclass(frozen=True)
@@ -458,7 +464,6 @@ class View:
         heading: the title and the introduction of that section.
         caution: whether the verdict is a warning, such as that nothing is better than chance.
         two_models: whether a second model is named in the title.
-        parallel: whether the text is called parallel text.
         paper: of a reproduction, the title, the conditions, the findings and the tables of the paper.
     """
 
@@ -470,7 +475,6 @@ class View:
     heading: tuple[str, str] = ("", "")
     caution: bool = False
     two_models: bool = False
-    parallel: bool = False
     paper: Mapping[str, Any] | None = None
 
 
@@ -498,19 +502,17 @@ def parts(path: Path) -> list[Path]:
 
 def read_run(path: Path) -> RunFolder:
     """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
-    run = RunFolder(path, path.name, _record(path), read_rows(path))
     file = path / "points.parquet"
-    if not file.exists():
-        return run
-    try:
-        points = pd.read_parquet(file)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{file} cannot be read as parquet ({error}); the run must be made again") from error
-    missing = [name for name in POINT_COLUMNS if name not in points]
-    if missing:
-        raise InputError(f"{file} lacks the columns {', '.join(missing)}; expected {', '.join(POINT_COLUMNS)}")
-    points = points[list(POINT_COLUMNS)].dropna()
-    return run if points.empty else replace(run, points=points.astype(POINT_COLUMNS).reset_index(drop=True))
+    points = None
+    if file.exists():
+        try:
+            points = pd.read_parquet(file)
+        except (OSError, ValueError) as error:
+            raise InputError(f"{file} cannot be read as parquet ({error}); the run must be made again") from error
+        if missing := [name for name in POINT_COLUMNS if name not in points]:
+            raise InputError(f"{file} lacks the columns {', '.join(missing)}; expected {', '.join(POINT_COLUMNS)}")
+        points = points[list(POINT_COLUMNS)].dropna().astype(POINT_COLUMNS).reset_index(drop=True)
+    return RunFolder(path, _record(path), read_rows(path), None if points is None or points.empty else points)
 
 
 def _record(folder: Path) -> Mapping[str, Any]:
@@ -585,15 +587,6 @@ def digits(value: float) -> str:
     if abs(rounded) >= 1000 or rounded == 0:
         return f"{rounded:,.0f}"
     return f"{rounded:#.4g}".rstrip(".") if abs(rounded) >= 1e-4 else f"{rounded:.3e}"
-
-
-def between(value: float, low: float, high: float, *, write: Callable[[float], str] = number) -> str:
-    """A value with its interval in brackets, where it has one.
-
-    >>> between(0.5, 0.4, 0.6), between(0.5, float("nan"), float("nan"))
-    ('0.500 [0.400, 0.600]', '0.500')
-    """
-    return write(value) + ("" if isnan(low) or isnan(high) else f" [{write(low)}, {write(high)}]")
 
 
 def span_of(low: int, high: int) -> str:

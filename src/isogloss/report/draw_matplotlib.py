@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from math import ceil, floor, isnan, log10, nan
+from math import ceil, isnan, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,6 @@ MOST_NAMED_COLUMNS = 25
 LEAST_RANGE = 0.1
 LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
 FEWEST_FACTORS, MOST_FACTORS = 4, 9
-FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0))
 
 
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib
@@ -165,11 +164,13 @@ class FontChoice:
 
 def choose_fonts(words: Iterable[str]) -> FontChoice:
     """Choose families that together draw as many of the words as the installed fonts can."""
+    from matplotlib import ft2font
+
     families, letters = [BASE_FONT], _letters_of(BASE_FONT)
     cannot: list[tuple[str, str]] = []
     for script, characters in characters_by_script(words).items():
         needed = {ord(character) for character in characters}
-        if script in JOINED and not _shapes_text():
+        if script in JOINED and not hasattr(ft2font, "__libraqm_version__"):
             cannot.append((script, "this matplotlib cannot join or reorder letters; 3.11 can"))
             continue
         hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
@@ -213,12 +214,6 @@ def _letters_of(family: str) -> frozenset[int]:
         return frozenset(font.get_charmap())
     except (OSError, RuntimeError):
         return frozenset()
-
-
-def _shapes_text() -> bool:
-    from matplotlib import ft2font
-
-    return hasattr(ft2font, "__libraqm_version__")
 
 
 def write_file(path: Path, content: bytes) -> Path:
@@ -291,24 +286,18 @@ def _draw_curves(figure: Figure) -> "Drawing":
     alike = all(own == most[: len(own)] for own in labels)
     shared = figure.shared or (len(most) > MOST_INSIDE[small] and alike)
     width += BESIDE if shared and count == 1 else 0
-    sheet, grid = new_figure(width * columns, height * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
+    among: dict[str, Any] = {"nrows": rows, "ncols": columns, "sharey": "col" if figure.shared else False}
+    sheet, grid = new_figure(width * columns, height * rows + 0.9, **among, squeeze=False)
     places = list(grid.flat)
     for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel, figure, small=small, legend=not shared)
-    if figure.shared:
-        for column in range(columns):
-            # One range, that of their lines: intervals over few seeds would flatten them all.
-            below = places[column:count:columns]
-            drawn = np.concatenate([np.asarray(line.get_ydata(), "float64") for axes in below for line in axes.lines])
-            low, high = float(np.nanmin(drawn)), float(np.nanmax(drawn))
-            for axes in below:
-                if axes.get_yscale() == "log":
-                    reach = max((high / low) ** 0.15, 1.1)
-                    axes.set_ylim(low / reach, high * reach)
-                    dress_factors(axes)
-                else:
-                    reach = 0.15 * (high - low) or 0.1 * high or 1.0
-                    axes.set_ylim(low - reach, high + reach)
+    if figure.shared:  # one range in a column, that of the lines: intervals over few seeds would flatten them all
+        for axes in places[:count]:
+            axes.set_ymargin(0.15)
+            axes.relim()
+            axes.autoscale_view(scalex=False)
+            if axes.get_yscale() == "log":
+                dress_factors(axes)
     if shared:
         handles: dict[str, Any] = {}
         for index in sorted(range(count), key=lambda index: -len(labels[index])):
@@ -317,8 +306,8 @@ def _draw_curves(figure: Figure) -> "Drawing":
         sheet.legend(list(handles.values()), list(handles), loc="outside right upper", fontsize=8.5)
     for axes in places[count:]:
         axes.set_visible(False)
-    for line in range(rows):
-        grid[line, 0].set_ylabel(figure.ylabel)
+    for axes in grid[:, 0]:
+        axes.set_ylabel(figure.ylabel)
     for axes, panel in list(zip(places, panels, strict=False))[max(0, count - columns) :]:
         axes.set_xlabel(printable(panel.xlabel or figure.xlabel))
     return sheet
@@ -404,32 +393,21 @@ def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> N
 
 
 def factor_ticks(low: float, high: float) -> list[float]:
-    """Ticks between two ends above zero, 4 to 9 of them: from the coarsest series that has as many.
+    """Ticks between two ends above zero, 4 to 9 of them: powers of ten, or 1, 2, 5, or at equal distances.
 
     A perplexity that falls from 13 to 10 has one power of ten in its range, and one of 1, 2, 5: no axis to read it by.
 
-    >>> factor_ticks(1, 3000), factor_ticks(2, 60), factor_ticks(3.9, 13.8), factor_ticks(1.34, 2.3)
-    ([1, 10, 100, 1000], [2, 5, 10, 20, 50], [4, 5, 6, 8, 10], [1.5, 1.75, 2, 2.25])
+    >>> factor_ticks(1, 3000), factor_ticks(2, 60), factor_ticks(3.9, 13.8)
+    ([1.0, 10.0, 100.0, 1000.0], [2.0, 5.0, 10.0, 20.0, 50.0], [4.0, 6.0, 8.0, 10.0, 12.0])
     """
-    if not 0 < low < high:
-        return [low] if low > 0 else []
-    powers = range(floor(log10(low)), ceil(log10(high)) + 1)
-    for series in FACTOR_SERIES:
-        ticks = [_round(part * 10.0**power) for power in powers for part in series]
-        inside = [tick for tick in ticks if low <= tick <= high]
-        if len(inside) >= FEWEST_FACTORS:
-            return inside[:: ceil(len(inside) / MOST_FACTORS)]
-    size = 10.0 ** floor(log10(high - low))  # no factor divides the range: ticks at equal distances
-    for step in sorted((part * size * scale for part in (1.0, 2.0, 2.5, 5.0) for scale in (0.1, 1.0)), reverse=True):
-        first, last = ceil(low / step - 1e-9), floor(high / step + 1e-9)
-        if last - first + 1 >= FEWEST_FACTORS:
-            return [_round(index * step) for index in range(first, last + 1)]
-    return [low, high]
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
-
-def _round(value: float) -> float:
-    rounded = float(f"{value:.6g}")
-    return int(rounded) if rounded.is_integer() else rounded
+    even = MaxNLocator(MOST_FACTORS - 1, steps=[1, 2, 2.5, 5, 10], min_n_ticks=FEWEST_FACTORS)
+    for locator in (*(LogLocator(subs=series, numticks=MOST_FACTORS) for series in ((1,), (1, 2, 5))), even):
+        ticks = [tick for tick in np.asarray(locator.tick_values(low, high)).tolist() if low <= tick <= high]
+        if FEWEST_FACTORS <= len(ticks) <= MOST_FACTORS:
+            break
+    return ticks
 
 
 def dress_factors(axes: "Axes") -> None:
@@ -466,15 +444,12 @@ def _draw_grid(figure: Figure) -> "Drawing":
     image: Any = axes.imshow(cells, cmap=shades, aspect="auto", vmin=low, vmax=high, interpolation="nearest")
     slanted = figure.kind == "matrix" and any(len(label) > 4 for label in columns)
     named = range(0, len(columns), ceil(len(columns) / MOST_NAMED_COLUMNS) if wide >= 0.24 else ceil(len(columns) / 10))
-    look: dict[str, Any] = {"rotation": 45 if slanted else 0, "ha": "left" if slanted else "center"}
+    look: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if slanted else {}
     axes.set_xticks(named, [printable(columns[index]) for index in named], **look)
     axes.set_yticks(range(len(rows)), [printable(label) for label in rows])
     axes.tick_params(length=0, top=False, labeltop=True, bottom=False, labelbottom=False)
-    for label in axes.get_xticklabels():
-        label.set_rotation_mode("anchor" if slanted else "default")
     axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
     for row, column in np.argwhere(~np.isnan(cells)) if wide >= CELL_WITH_TEXT else ():
         dark = (cells[row, column] - low) / (high - low or 1) > LIGHT_TEXT
         light = dark != (figure.better == "lower")

@@ -5,7 +5,9 @@ the two readings part, over seeds and over the text: seeds that agree say nothin
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from math import isnan
+from operator import itemgetter
 
 import pandas as pd
 
@@ -37,8 +39,8 @@ def verdict(run: RunFolder) -> list[str]:
     for plan, by in bys.items():
         # Which layer is farthest from where it began, which nearest, and which never moved:
         layers = _by_layer(run, "l2_drift", plan, kind=f"to {START}")
-        still = [layer for layer, curve in layers.items() if not curve.value[-1] > 0]
-        ranked = sorted(layers.keys() - still, key=lambda layer: (-layers[layer].value[-1], layer))
+        still = [layer for layer, curve in layers.items() if not curve.last.value > 0]
+        ranked = sorted(layers.keys() - still, key=lambda layer: (-layers[layer].last.value, layer))
         if ranked:
             most, least = (layers[layer].reading(-1) for layer in (ranked[0], ranked[-1]))
             told = f", layer {ranked[-1]} least ({least})" if len(ranked) > 1 else ""
@@ -52,7 +54,7 @@ def verdict(run: RunFolder) -> list[str]:
     # What became of finding translations, at the layer that found most of them before:
     found = {plan: _by_layer(run, "p@1_mean", plan, kind="centred") for plan in plans}
     for first in [courses for courses in found.values() if courses][:1]:
-        best = max(first, key=lambda layer: (first[layer].value[0], -layer))
+        best = max(first, key=lambda layer: (first[layer].first.value, -layer))
         sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", found, best, bys)
     return sentences
 
@@ -68,7 +70,7 @@ def facts(run: RunFolder) -> list[Fact]:
     numbers += [("seeds", str(max(curve.seeds for curve in here)), "")]
     for name, side in ((language_name(here[0].target), here), ("other languages", select(read, target=OTHERS))):
         for curve in select(side, training=here[0].training)[:1]:
-            change = f"{curves.digits(curve.value[0])} → {curves.digits(curve.value[-1])}"
+            change = f"{curves.digits(curve.first.value)} → {curves.digits(curve.last.value)}"
             numbers.append((f"perplexity of {name}", change, curve.training))
     return [*numbers, ("languages", str(len(run.languages)), "")]
 
@@ -92,7 +94,7 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
     told = pooled.way("fell", "did not clearly change:", "rose")
     sentence += f"; that of {whose} {told} {pooled.from_to(steps=False)}"
     if len(others) > 1 and pooled.turn:
-        most = max(others, key=lambda code: pooled.turn * others[code].value[-1] / others[code].value[0])
+        most = max(others, key=lambda code: pooled.turn * others[code].last.value / others[code].first.value)
         sentence += f" ({language_name(most)} most, {others[most].from_to(steps=False)})"
     sentences = [f"{sentence}{seeds}."]
     steps: dict[str, dict[str, str]] = {"crossing_step": {}, "balance_step": {}}
@@ -132,8 +134,9 @@ def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:
 def _test(rows: pd.DataFrame) -> tuple[float, str]:
     """A test over seeds, or with the interval of one; as a number and in words."""
     mean = mean_over_seeds(rows["value"].tolist(), scale="log")
-    low, high = (mean.low, mean.high) if len(rows) > 1 else (float(rows[name].iloc[0]) for name in ("low", "high"))
-    return mean.value, curves.between(mean.value, low, high, write=curves.digits)
+    if len(rows) == 1:
+        mean = replace(mean, low=rows["low"].iloc[0], high=rows["high"].iloc[0])
+    return mean.value, mean.say(curves.digits)
 
 
 def _by_layer(run: RunFolder, measure: str, plan: str, *, kind: str) -> dict[int, Curve]:
@@ -184,10 +187,9 @@ def unfinished(run: RunFolder) -> list[str]:
         beside = any(name == plan for name, _ in done)
         how = "and is left out of the means below" if beside else "and all that is known of this plan is from before"
         sentences.append(f"{plan}, seed {seed} was read at step {step:,} last {how}.")
-    waiting: dict[str, list[str]] = {}
-    for plan, seed in planned:
-        if (plan, seed) not in begun:
-            waiting.setdefault(plan, []).append(str(seed))
-    behind = [f"{plan} (seed{'s' * (len(own) > 1)} {listed(own)})" for plan, own in waiting.items()]
+    waiting = curves.grouped((training for training in planned if training not in begun), itemgetter(0))
+    behind = [
+        f"{plan} (seed{'s' * (len(own) > 1)} {listed([str(seed) for _, seed in own])})" for plan, own in waiting.items()
+    ]
     sentences += [f"Not begun: {listed(behind)}."] if behind else []
     return [*sentences, "Crossing, balance and models that were not tuned are worked out when all are done."]

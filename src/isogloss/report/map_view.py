@@ -7,6 +7,7 @@ where on the page it stands (`curves`, `heat-map` or `matrix`).
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import isnan
+from operator import attrgetter
 from typing import Any
 
 import pandas as pd
@@ -42,10 +43,10 @@ MOST_MEMBERS = 24  # curves of single pairs that have room behind their average
 def figures(run: RunFolder) -> list[Figure]:
     """Every measure by layer, language by layer, and pair by pair: where it was taken at two layers or more."""
     order = {name: index for index, name in enumerate((*MEASURES, *METHODS))}
-    known = dict.fromkeys((part.measure, part.method) for part in run.by_layer if part.measure not in NOT_DRAWN)
+    drawn = [part for part in run.by_layer if part.measure not in NOT_DRAWN]
+    known = curves.grouped(drawn, attrgetter("measure", "method"))
     pairs = sorted(known, key=lambda pair: [order.get(name, len(order)) for name in pair])
-    groups = {(name, method): select(run.by_layer, measure=name, method=method) for name, method in pairs}
-    groups = {pair: own for pair, own in groups.items() if len({layer for part in own for layer in part.at}) > 1}
+    groups = {pair: known[pair] for pair in pairs if len({layer for part in known[pair] for layer in part.at}) > 1}
     means = {pair: overall(run.by_layer, *pair) for pair in groups}
     measures = [measure for measure, _ in groups]
     drawings = [_layer_figure(run, measure, groups, means) for measure in dict.fromkeys(measures)]
@@ -72,9 +73,8 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
         # The members of the average behind it; of very many only those that start from the central language.
         few = len(parts) <= MOST_MEMBERS
         members = [part for part in parts if few or not part.target or part.source == run.centre]
-        others = [part.target if part.target and part.source == run.centre else part.source for part in members]
-        hues = [run.languages.index(code) for code in others]
-        faint = [part.line(_pair_name(part), faint=True, hue=hue) for part, hue in zip(members, hues, strict=True)]
+        hue = run.languages.index
+        faint = [part.line(_pair_name(part), faint=True, hue=hue(_other(part, run.centre))) for part in members]
         first = replace(first, lines=[*faint, *first.lines])
         single = "single pairs" if len(members) == len(parts) else f"pairs with {curves.language_name(run.centre)}"
         single = single if any(part.target for part in members) else "single languages"
@@ -150,7 +150,7 @@ def _panel(
     members = [part.members for part in parts]
     counts = [count for part in parts for count in part.counts if count]
     own = any(part.tied is not None for part in parts)
-    known = any(not isnan(low) for part in parts for low in part.low)
+    known = any(reading.known for part in parts for reading in part.readings.values())
     band = "; the band is its interval" if own else "; the band averages their intervals"
     mean = f"Average over {curves.span_of(min(members), max(members))} {kind}{band if known else ''}."
     count = f"n\u00a0=\u00a0{curves.span_of(min(counts), max(counts))}." if counts else ""
@@ -168,7 +168,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
     pairs = dict.fromkeys(map(_pair_name, parts if few else ()))
     rows = {name: average([part for part in parts if _pair_name(part) == name]) for name in pairs}
     rows = rows or by_partner(parts, run.centre)
-    ranked = sorted(rows, key=lambda code: -sum(value for value in rows[code].value if not isnan(value)))
+    ranked = sorted(rows, key=lambda code: -sum(reading.value for reading in rows[code].readings.values()))
     alone = few or not any(part.target for part in parts)
     told = "" if alone else f"Each row: that language with {run.names[run.centre]}, both directions averaged."
     lines = [rows[code].line(run.names.get(code, code)) for code in ranked]
@@ -186,22 +186,22 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
 
 def by_partner(parts: Sequence[Curve], centre: str) -> dict[str, Curve]:
     """For each language, the average of its curves with the central one, both directions and all data."""
-    groups: dict[str, list[Curve]] = {}
-    for part in parts:
-        if not part.target or centre in (part.source, part.target):
-            partner = part.target if part.target and part.source == centre else part.source
-            groups.setdefault(partner, []).append(part)
-    return {language: average(group) for language, group in groups.items()}
+    own = [part for part in parts if not part.target or centre in (part.source, part.target)]
+    return {
+        language: average(group) for language, group in curves.grouped(own, lambda part: _other(part, centre)).items()
+    }
+
+
+def _other(part: Curve, centre: str) -> str:
+    """The language of a curve that is not the central one."""
+    return part.target if part.target and part.source == centre else part.source
 
 
 def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
     """All pairs of languages at one layer, the best at first."""
     symmetric = mean.measure == "cka"
-    groups: dict[tuple[str, str], list[Curve]] = {}
-    for part in parts:
-        groups.setdefault((part.source, part.target), []).append(part)
-        if symmetric:
-            groups.setdefault((part.target, part.source), []).append(part)
+    groups = curves.grouped(parts, attrgetter("source", "target"))
+    groups |= curves.grouped(parts, attrgetter("target", "source")) if symmetric else {}
     codes = [code for code in run.languages if any(code in pair for pair in groups)]
     lines = [
         average(group).line("", cell=(run.names[source], run.names[target]))
@@ -236,9 +236,9 @@ def facts(run: RunFolder) -> list[Fact]:
 
 def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
     """The best layer of a curve, its value, and what chance gives."""
-    value, floor = (numbers[curve.at.index(curve.best)] for numbers in (curve.value, curve.floor))
     label = "highest at layer" if curve.above_chance is False else "best layer"
-    numbers = [(label, str(curve.best), f"of {depth or curve.at[-1]}"), (curve.name, number(value), "")]
+    numbers = [(label, str(curve.best), f"of {depth or curve.at[-1]}"), (curve.name, number(curve.peak.value), "")]
+    floor = curve.peak.floor
     return numbers if isnan(floor) else [*numbers, ("by chance", number(floor), "")]
 
 
@@ -258,7 +258,8 @@ def by_model(run: RunFolder) -> list[tuple[str, RunFolder]]:
     models = [model for model in run.rows["model"].unique() if model]
     if len(models) < 2:
         return [("", run)]
-    return [(f"{model}: ", replace(run, rows=run.rows[run.rows["model"] == model])) for model in models]
+    tables = {model: run.rows[run.rows["model"] == model] for model in models}
+    return [(f"{model}: ", RunFolder(run.path, run.record, rows, run.points)) for model, rows in tables.items()]
 
 
 def map_sentences(run: RunFolder) -> list[str]:
@@ -285,13 +286,13 @@ def map_sentences(run: RunFolder) -> list[str]:
             opening = ""
         else:
             opening = f" {'agrees' if set(curve.alike) & set(lead.alike) else 'differs'}: it"
-        sentences.append(f"{name}{opening} is highest at {_where(curve)} with {best} ({told}).")
+        sentences.append(f"{name}{opening} is highest at {where_best(curve)} with {best} ({told}).")
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
     # How the two ends of the stack compare with the best layer, when they can be told from it:
     first, last = lead.at[0], lead.at[-1]
     ends = [layer for layer in (first, last) if layer not in lead.alike]
     if ends and lead.above_chance is not False:
-        said = " and ".join(f"{number(lead.value[lead.at.index(layer)])} at layer {layer}" for layer in ends)
+        said = " and ".join(f"{number(lead.readings[layer].value)} at layer {layer}" for layer in ends)
         names = {first: "the embedding output" if first == 0 else f"layer {first}", last: "the last layer"}
         places = " and ".join(names[layer] for layer in ends)
         sentences.append(f"Away from there the languages lie further apart: {lead.name} is {said} ({places}).")
@@ -302,7 +303,7 @@ def _lead(curve: Curve) -> str:
     best, same = curve.best, curve.alike
     told = f"{curve.name} ({ASKS[curve.measure]})"
     numbers = curve.say(best)
-    unsure = isnan(curve.low[curve.at.index(best)])
+    unsure = not curve.peak.known
     if curve.above_chance is False:
         why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
         return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
@@ -358,12 +359,12 @@ def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]
     partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
     if len(partners) < 2 or lead.above_chance is False:
         return []
-    ranked = sorted(partners, key=lambda code: -partners[code].value[partners[code].at.index(best)])
+    ranked = sorted(partners, key=lambda code: -partners[code].readings[best].value)
     near, far = partners[ranked[0]], partners[ranked[-1]]
     names = curves.display_names([centre, *ranked])
     first, last = names[ranked[0]], names[ranked[-1]]
     near_value, far_value = (curve.say(best, floor=False) for curve in (near, far))
-    if near.low[near.at.index(best)] <= far.high[far.at.index(best)]:
+    if near.readings[best].low <= far.readings[best].high:
         return [
             f"At layer {best} no language is clearly closer to {names[centre]} than another: from {first} "
             f"({near_value}) to {last} ({far_value}) the intervals overlap."
@@ -376,7 +377,7 @@ def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]
     return [f"{sentence}{warning if lead.measure == 'p@1' and high > 1.1 * low > 0 else ''}."]
 
 
-def _where(curve: Curve) -> str:
+def where_best(curve: Curve) -> str:
     """The best layer, and those that cannot be told from it."""
     best, same = curve.best, curve.alike
     if len(same) == 1:
@@ -390,14 +391,16 @@ def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:
     if not parts:
         return []
     curve = average(parts)
-    linked = f"Words are linked with the fewest errors at {_where(curve)}: {curve.say(curve.best)} (lower is better)"
+    linked = (
+        f"Words are linked with the fewest errors at {where_best(curve)}: {curve.say(curve.best)} (lower is better)"
+    )
     pairs = {(part.source, part.target) for part in parts if part.at == curve.at}
     chosen = rows[(rows["measure"] == "aer") & (rows["method"] == "statistical")]
     same = [pair in pairs for pair in zip(chosen["source"], chosen["target"], strict=True)]
     baseline = float(chosen.loc[same, "value"].mean())
     if isnan(baseline):
         return [f"{linked}."]
-    value, low, high = (numbers[curve.at.index(curve.best)] for numbers in (curve.value, curve.low, curve.high))
-    low, high = (value, value) if isnan(low) or isnan(high) else (low, high)
+    peak = curve.peak
+    low, high = (peak.low, peak.high) if peak.known else (peak.value, peak.value)
     side = "better than" if high < baseline else "worse than" if low > baseline else "not clearly different from"
     return [f"{linked}, {side} the {number(baseline)} of a statistical aligner."]

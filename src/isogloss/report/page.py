@@ -98,7 +98,7 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
             raise InputError(
                 f"a table needs the command it was made by: verdict(rows, {' or '.join(map(repr, VIEWS))})"
             )
-        return VIEWS[command](RunFolder(Path(), "", {"command": command}, run)).verdict
+        return VIEWS[command](RunFolder(Path(), {"command": command}, run)).verdict
     jobs = parts(Path(run))
     if jobs == [Path(run)]:
         return view_of(read_run(Path(run))).verdict
@@ -139,7 +139,7 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
 
 def _mean(values: Sequence[float]) -> str:
     mean = mean_over_seeds(values)
-    return number(mean.value) if isclose(mean.low, mean.high) else curves.between(mean.value, mean.low, mean.high)
+    return number(mean.value) if isclose(mean.low, mean.high) else mean.say(number)
 
 
 def write_page(
@@ -168,7 +168,7 @@ def write_page(
     for index, run in enumerate(runs):  # named by their model where that tells them apart, else by their folder as well
         again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
         behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
-        runs[index] = replace(run, name=run.model + behind)
+        run.name = run.model + behind
     views = [view_of(run) for run in runs]
     for index, (run, view) in enumerate(zip(runs, views, strict=True) if figures else ()):
         _write_files(run, view.figures, run.path / "figures")
@@ -209,7 +209,6 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
     used = set(rows.loc[rows["measure"] == "p@1", "method"])
     names = curves.display_names(dict.fromkeys(code for run in runs for code in run.languages))
-    parallel = "Parallel text" if all(view.parallel for view in views) and not mapped else "Text"
     sets = _some((name for run in runs for name in run.data), MOST_NAMED)
     payload = {
         "languages": [language_look(index, code, name) for index, (code, name) in enumerate(names.items())],
@@ -225,7 +224,7 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     template = Environment(autoescape=True).from_string(layout)
     return template.render(
         title=_some((text["title"] for text in texts), 4, " · "),
-        subject=_some(names.values(), MOST_NAMED) + (f". {parallel}: {sets}." if sets else "."),
+        subject=_some(names.values(), MOST_NAMED) + (f". Text: {sets}." if sets else "."),
         mark=next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks),
         shown=filled | set(OF_A_MAP if mapped else ()),
         explained="curves" if mapped else "training",
@@ -304,35 +303,32 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     numbers, which lines of several panels may share.
     """
     points = None if run.points is None else word_map.word_map(run.points)
-    places: dict[tuple[int, ...], int] = {}
-    numbers: list[dict[str, Any]] = []
+    indices: dict[str, int] = {}  # the numbers of a line as JSON -> their index
     drawn = []
     for figure in figures:
         panels = []
         for panel in figure.panels:
             lines = []
             for line, ink in zip(panel.lines, inks(panel.lines), strict=True):
-                key = tuple(id(getattr(line, name)) for name in NUMERIC)
-                if key not in places:
-                    places[key] = len(numbers)
-                    bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
-                    known = {name: values for name, values in bounds.items() if set(values) - {None}}
-                    at = tuple(int(step) if float(step).is_integer() else float(step) for step in line.steps)
-                    counted = {"n": line.n, "members": line.members}
-                    numbers.append({"steps": at, "value": _compact(line.value), **known, **counted})
-                look = {"c": places[key], **_differing(line, leave=(*NUMERIC, "hue", "colour"))}
+                bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
+                known = {name: values for name, values in bounds.items() if set(values) - {None}}
+                at = [int(step) if float(step).is_integer() else float(step) for step in line.steps]
+                own = {"steps": at, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
+                index = indices.setdefault(json.dumps(own), len(indices))
+                look = {"c": index, **_differing(line, leave=(*NUMERIC, "hue", "colour"))}
                 lines.append(look if line.cell else {**look, "colour": ink})
             panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
         explained = figure.explanation or figure.kind != "curves"
         about = _differing(figure, leave=("panels", "page_only", "caption" if explained else ""))
         drawn.append({**about, "panels": panels})
-    steps = list(dict.fromkeys(curve["steps"] for curve in numbers))
+    numbers = [json.loads(own) for own in indices]
+    steps = list(map(list, dict.fromkeys(tuple(own["steps"]) for own in numbers)))
     # The curve above the slider of the word map:
     guide = run.lead and {
         "name": run.lead.name,
         "layers": run.lead.at,
-        "value": _compact(run.lead.value),
-        "high": _compact(run.lead.high),
+        "value": _compact(reading.value for reading in run.lead.readings.values()),
+        "high": _compact(reading.high for reading in run.lead.readings.values()),
         "members": run.lead.members,
         "best": run.lead.best,
         "alike": run.lead.alike,
@@ -344,7 +340,7 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         "lead": guide,
         "figures": drawn,
         "steps": steps,
-        "curves": [{**curve, "steps": steps.index(curve["steps"])} for curve in numbers],
+        "curves": [{**own, "steps": steps.index(own["steps"])} for own in numbers],
         "map": None if points is None else word_map.payload(points),
         "table": table_payload(run.rows),
     }

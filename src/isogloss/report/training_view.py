@@ -6,13 +6,14 @@ run (plans, conditions or settings), each is a line; their seeds are a band. Pre
 `verdict` does here; drift and transfer use the charts and have verdicts of their own.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import isnan
+from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 from isogloss.figure import COLOURS, DASHES, Figure, Line, Panel, file_name, printable
-from isogloss.measures.registry import Measure, describe
+from isogloss.measures.registry import describe
 from isogloss.report import curves, map_view
 from isogloss.report.curves import HELD, OTHERS, POOLED, Curve, Fact, RunFolder, View, average, language_name, select
 
@@ -26,52 +27,22 @@ AXIS_NAMES = {"loss": "nats a {}", "perplexity": "perplexity per {}"}
 MOST_STEPS, MOST_STEPS_BY_LAYER = 400, 80
 
 
-@dataclass(frozen=True)
 class StepPanel:
     """The curves of one measure, kind and unit, at one layer where it is taken by layer; the leading one first.
 
-    Attributes:
-        kind: what tells panels of one measure apart: a training, a method, what a distance is to.
-        lines: the curves.
-        centre: the language whose pairs the curves are, "" where they are something else.
+    kind: what tells panels of one measure apart: a training, a method, what a distance is to. lines: the curves.
+    centre: the language whose pairs the curves are, "" where they are something else. measure, unit, layer: those of
+    the curves. lead: the line that stands for all, if there is one. by_training: whether each line is a training.
+    about: what the measure means here: between models CKA is of other things, and a task has a loss of its own.
     """
 
-    kind: str
-    lines: tuple[Curve, ...]
-    centre: str = ""
-
-    @property
-    def measure(self) -> str:
-        """The measure."""
-        return self.lines[0].measure
-
-    @property
-    def unit(self) -> str:
-        """What the measure is counted in, such as token."""
-        return self.lines[0].unit
-
-    @property
-    def layer(self) -> int | None:
-        """The layer, None for a measure of the whole model."""
-        return self.lines[0].layer
-
-    @property
-    def by_training(self) -> bool:
-        """Whether each line is a training."""
-        return not any(line.leads or line.languages for line in self.lines)
-
-    @property
-    def lead(self) -> Curve | None:
-        """The line that stands for all, if there is one."""
-        return self.lines[0] if self.lines[0].leads else None
-
-    @property
-    def about(self) -> Measure:
-        """What the measure means here: between models CKA is of other things, and a task has a loss of its own."""
-        if self.measure == "loss" and self.unit in LOSSES:
-            return describe(LOSSES[self.unit])
-        compared = self.measure == "cka" and self.lines[0].other_model
-        return describe("cka to another model" if compared else self.measure)
+    def __init__(self, kind: str, lines: Sequence[Curve], centre: str = "") -> None:
+        self.kind, self.lines, self.centre, first = kind, lines, centre, lines[0]
+        self.measure, self.unit, self.layer = first.measure, first.unit, first.layer
+        self.lead = first if first.leads else None
+        self.by_training = not any(line.leads or line.languages for line in lines)
+        compared = "cka to another model" if self.measure == "cka" and first.other_model else self.measure
+        self.about = describe(LOSSES.get(self.unit, "loss") if self.measure == "loss" else compared)
 
 
 def panels(run: RunFolder) -> list[StepPanel]:
@@ -85,13 +56,12 @@ def panels(run: RunFolder) -> list[StepPanel]:
     ]
     centre = curves.central_language((curve.source, curve.target) for curve in known)
     measures = list(dict.fromkeys(curve.measure for curve in known))
-    groups: dict[tuple[str, str, str, int | None], list[Curve]] = {}
-    for curve in known:
-        whole = curve.measure.removesuffix(MEAN).removesuffix("_behind")
-        if whole == curve.measure or whole not in measures:
-            groups.setdefault((curve.measure, curve.kind, curve.unit, curve.layer), []).append(curve)
+    parts = {name for measure in measures for name in (measure + MEAN, f"{measure}_behind")}  # of another's curves
+    whole = [curve for curve in known if curve.measure not in parts]
     charts: list[StepPanel] = []
-    for (measure, kind, unit, layer), group in groups.items():
+    for (measure, kind, unit, layer), group in curves.grouped(
+        whole, attrgetter("measure", "kind", "unit", "layer")
+    ).items():
         means = select(known, measure=measure + MEAN, kind=kind, unit=unit, layer=layer)
         charts += _panels(group, means, centre)
     early, units = {"loss": 0, "perplexity": 1}, {unit: index for index, unit in enumerate(UNITS)}
@@ -108,8 +78,7 @@ def panels(run: RunFolder) -> list[StepPanel]:
 def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list[StepPanel]:
     """The panel of one training, or of several: a line each, and for perplexity the trained text and others apart."""
     kind, alone = group[0].kind, {}
-    for name in dict.fromkeys(curve.training for curve in group):
-        parts = select(group, training=name)
+    for name, parts in curves.grouped(group, attrgetter("training")).items():
         pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
         own_centre = centre if len({code for pair in pairs for code in pair}) > 2 else ""
         titled = (" " if kind in ATTRIBUTES else ", ").join(filter(None, (name, kind)))
@@ -131,20 +100,16 @@ def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list
     return [*led, *alone.values()] if of_task or not led else led
 
 
-def _by_training(courses: Sequence[Curve]) -> tuple[Curve, ...]:
+def _by_training(courses: Sequence[Curve]) -> list[Curve]:
     """The first curve of each training, called by its name."""
-    firsts: dict[str, Curve] = {}
-    for curve in courses:
-        firsts.setdefault(curve.training, replace(curve, code=curve.training, languages=(), leads=False))
-    return tuple(firsts.values())
+    trainings = curves.grouped(courses, attrgetter("training")).items()
+    return [replace(own[0], code=name, languages=(), leads=False) for name, own in trainings]
 
 
-def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tuple[Curve, ...]:
+def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> list[Curve]:
     """The lines of a panel, what stands for all of them first; with a centre, its pairs."""
     several = [name for name in ("task", "model", "other_model") if len({getattr(part, name) for part in parts}) > 1]
-    sets: dict[str, set[str]] = {}
-    for part in parts:
-        sets.setdefault(part.target, set()).add(part.data)
+    sets = Counter(target for target, _ in curves.grouped(parts, attrgetter("target", "data")))
     groups: dict[tuple[str, tuple[str, ...]], list[Curve]] = {}
     for part in parts:
         named = tuple(filter(None, (part.source, part.target)))
@@ -155,7 +120,7 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tu
                 continue  # only the average holds it
             named = (part.target if part.source == centre else part.source,)
         words = [getattr(part, name) for name in several]
-        if part.task and len(sets[part.target]) > 1:  # a development set is no test, nor one test another
+        if part.task and sets[part.target] > 1:  # a development set is no test, nor one test another
             words.append(part.data)
         code = ", ".join([*words, " → ".join(named) or POOLED])
         groups.setdefault((code, named if named not in ((POOLED,), (OTHERS,)) else ()), []).append(part)
@@ -174,7 +139,7 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> tu
         if means:
             lead = replace(lead, measure=parts[0].measure, members=len(parts))
         lines = [replace(lead, code=OTHERS if others else POOLED, languages=(), leads=True), *lines]
-    return tuple(sorted(lines, key=lambda line: not line.leads))
+    return sorted(lines, key=lambda line: not line.leads)
 
 
 def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
@@ -188,7 +153,7 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
         return None
     last = max(curve.at[-1] for _, curve in led)
     sign = -1 if describe(led[0][0].measure).better == "lower" else 1
-    ends = [(sign * curve.value[-1], panel) for panel, curve in led if curve.at[-1] == last]
+    ends = [(sign * curve.last.value, panel) for panel, curve in led if curve.at[-1] == last]
     return max(ends, key=lambda end: (end[0], -(end[1].layer or 0)))[1]
 
 
@@ -198,9 +163,7 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
     A measure in several units is drawn in the first: perplexity per character. One taken by layer is drawn at the
     layer that is best at the last step; units and layers are chosen by menus on the page.
     """
-    groups: dict[tuple[str, str, bool], list[StepPanel]] = {}
-    for panel in panels(run):
-        groups.setdefault((panel.measure, panel.kind, panel.layer is not None), []).append(panel)
+    groups = curves.grouped(panels(run), lambda panel: (panel.measure, panel.kind, panel.layer is not None))
     for (measure, kind, layered), group in groups.items():
         several = len({name for other, name, _ in groups if other == measure}) > 1
         name = "-".join(filter(None, (file_name(measure), file_name(kind) if several else "")))
@@ -264,7 +227,7 @@ def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
     if curve.code == POOLED:
         label = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
         label = "all languages pooled" if panel.lead and panel.lead.target == POOLED else label
-    look: dict[str, Any] = {"n": drawn.n, "code": curve.code}
+    look: dict[str, Any] = {"n": tuple(reading.n for reading in drawn.readings.values()), "code": curve.code}
     if curve.leads:
         return drawn.line(label, thick=True, **look)
     same = [other for other in panel.lines if other.languages == curve.languages]
@@ -274,18 +237,18 @@ def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
         hue, nth = panel.lines.index(curve), 0
     band = panel.layer is None or panel.by_training
     dash = (nth + (hue + 1) // len(COLOURS)) % DASHES
-    return replace(drawn.line(label, hue=hue, dash=dash, band=band, **look), floor=())
+    return drawn.line(label, hue=hue, dash=dash, band=band, floor=(), **look)
 
 
 def _note(panel: StepPanel) -> str:
     """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
-    counts = [count for line in panel.lines for count in line.n if count]
+    readings = [reading for line in panel.lines for reading in line.readings.values()]
+    counts = [reading.n for reading in readings if reading.n]
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
     items = f" {panel.unit}s a reading" if panel.measure == "loss" and panel.unit in LOSSES else items
     items = items or (f" {panel.unit}s" if panel.unit and panel.measure not in ("gap", "relative_gap") else "")
     averaged = f"Average over {panel.lead.members} curves." if panel.lead and panel.lead.members > 1 else ""
     pairs = f"Each language with {language_name(panel.centre)}, both directions averaged." if panel.centre else ""
-    banded = any(not isnan(low) for line in panel.lines for low in line.low)
     bands = "Bands: intervals" if panel.layer is None or panel.by_training else "Band: interval"
     seeds = max(line.seeds for line in panel.lines)
     band = f"{bands} over {seeds} seeds." if seeds > 1 else f"{bands}."
@@ -293,7 +256,8 @@ def _note(panel: StepPanel) -> str:
     total = max(len(line.at) for line in panel.lines)
     most = MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER
     left_out = f"Drawn: {most} of {total:,} readings; all are in the run's rows." if total > most else ""
-    return " ".join(filter(None, (averaged, pairs, band if banded else "", count, left_out)))
+    band = band if any(reading.known for reading in readings) else ""
+    return " ".join(filter(None, (averaged, pairs, band, count, left_out)))
 
 
 def view(run: RunFolder) -> View:
@@ -319,7 +283,7 @@ def view(run: RunFolder) -> View:
     layers = _layers_at(run, "max")
     caution = layers is not None and layers[1].above_chance is False
     figures = [*step_figures(run), *map_view.figures(run)]
-    return View("training", verdict, facts(run), figures, caution=caution, parallel=True)
+    return View("training", verdict, facts(run), figures, caution=caution)
 
 
 def facts(run: RunFolder) -> list[Fact]:
@@ -330,7 +294,7 @@ def facts(run: RunFolder) -> list[Fact]:
     leads = [panel.lead for panel in panels(run) if panel.lead is not None]
     for measure, label, per in (("loss", "training loss", "nats a"), ("perplexity", "held-out perplexity", "per")):
         for lead in select(leads, measure=measure)[:1]:
-            numbers.append((label, curves.digits(lead.value[-1]), f"{per} {lead.unit}" if lead.unit else ""))
+            numbers.append((label, curves.digits(lead.last.value), f"{per} {lead.unit}" if lead.unit else ""))
     if layers := _layers_at(run, "max"):
         numbers += map_view.layer_facts(layers[1], run.depth)
     return [*numbers, ("languages", str(len(run.languages)), "")]
@@ -339,8 +303,8 @@ def facts(run: RunFolder) -> list[Fact]:
 def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | None:
     """The first (`min`) or last (`max`) step at which the leading measure was taken by layer, and its curves there.
 
-    The first curve is the mean over directions, the run's own where it took one, then come the curves of the
-    directions. None where nothing was taken by layer, or several trainings were run.
+    The first curve is the mean over directions, then come the curves of the directions. None where nothing was taken by
+    layer, or several trainings were run.
     """
     layered = run.trained[run.trained["layer"].notna() & run.trained["value"].notna()]
     taken = set(zip(layered["measure"], layered["method"], strict=True))
@@ -349,12 +313,8 @@ def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | Non
         return None
     measure, method = lead
     step = int(layered.loc[(layered["measure"] == measure) & (layered["method"] == method), "step"].agg(end))
-    read = select(curves.curves(layered[layered["step"] == step]), method=method)
-    each, own = select(read, measure=measure), select(read, measure=measure + MEAN)
-    mean = average(each)
-    if own and (known := average(own)).at == mean.at:
-        mean = replace(known, measure=measure, members=mean.members, n=mean.n, most=mean.most)
-    return step, mean, each
+    read = curves.curves(layered[layered["step"] == step])
+    return step, curves.overall(read, measure, method), select(read, measure=measure, method=method)
 
 
 def _meeting(run: RunFolder) -> list[str]:
@@ -363,17 +323,12 @@ def _meeting(run: RunFolder) -> list[str]:
     if began is None or ended is None:
         return []
     (first, before, _), (last, curve, parts) = began, ended
-    best, same = curve.best, curve.alike
+    best = curve.best
     told = f"{curve.name} ({map_view.ASKS[curve.measure]}) is {curve.say(best)}"
     if curve.above_chance is False:
         opening = f"At step {last:,} no layer is better than chance: at layer {best}, the highest, {told}"
-    elif len(same) == len(curve.at) > 1:
-        opening = (
-            f"At step {last:,} no layer stands out, all intervals overlapping: at layer {best}, the highest, {told}"
-        )
     else:
-        beside = f" ({curves.name_layers(same)} cannot be told apart)" if len(same) > 1 else ""
-        opening = f"Languages meet best at layer {best}{beside}: at step {last:,} {told}"
+        opening = f"Languages meet best at {map_view.where_best(curve)}: at step {last:,} {told}"
     compared = before.at if first < last else ()
     since = _since(before, curve, best, step=first) if best in compared else ""
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
@@ -390,10 +345,9 @@ def _meeting(run: RunFolder) -> list[str]:
 
 def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
     """How a layer's value compares with an earlier step's."""
-    first, last = began.at.index(layer), ended.at.index(layer)
-    before, after = began.value[first], ended.value[last]
-    overlap = began.low[first] <= ended.high[last] and ended.low[last] <= began.high[first]
-    how = SAME if overlap or before == after else f", {'up' if after > before else 'down'} from"
+    before, after = began.readings[layer], ended.readings[layer]
+    same = curves.overlap(before, after) or before.value == after.value
+    how = SAME if same else f", {'up' if after.value > before.value else 'down'} from"
     return f"{how} {began.say(layer, floor=False)} at step {step:,}"
 
 
@@ -409,18 +363,18 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     told = "" if lead.languages else mean
     sentence = _moved(f"Held-out perplexity{per}{of}", lead, items="predicted tokens", told=told)
     # Which language ends lowest and which highest, when their intervals do not meet.
-    ranked = sorted(lines, key=lambda line: line.value[-1])
+    ranked = sorted(lines, key=lambda line: line.last.value)
     low, high = (ranked[0], ranked[-1]) if ranked else (lead, lead)
-    if low.high[-1] < high.low[-1] or (isnan(low.high[-1]) and low.value[-1] < high.value[-1]):
+    if low.last.high < high.last.low or (not low.last.known and low.last.value < high.last.value):
         near, far = (f"{names[line.languages[0]]} ({line.reading(-1)})" for line in (low, high))
         sentence = f"{sentence[:-1]}; it is lowest for {near} and highest for {far}."
     # Languages whose perplexity was lower before the end: clearly, or by less than the intervals.
     clear, slight = [], []
     for line in lines:
-        lowest = min(range(len(line.value)), key=line.value.__getitem__)
-        if not line.value[-1] > line.value[lowest]:
+        step = min(line.at, key=lambda step: line.readings[step].value)
+        if not line.last.value > line.readings[step].value:
             continue
-        name, since = names[line.languages[0]], f"{line.at[lowest]:,}"
+        name, since, lowest = names[line.languages[0]], f"{step:,}", line.at.index(step)
         if line.apart(lowest, -1):
             ends = f"({line.reading(lowest)} then, {line.reading(-1)} at the end)"
             clear.append(f"{name} from step {since} on {ends}")
@@ -449,7 +403,7 @@ def _others(charts: Sequence[StepPanel]) -> Iterator[str]:
 
 def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", told: str = "") -> str:
     """Where a curve began and where it ended, and whether that is a change."""
-    behind = f" (n = {curve.n[-1]:,} {items})" if curve.n[-1] else ""
+    behind = f" (n = {curve.last.n:,} {items})" if curve.last.n else ""
     end = f"{curve.reading(-1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{told}{behind}"
     if len(curve.at) == 1:
         return f"{subject} is {end}."

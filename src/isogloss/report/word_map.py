@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from scipy.linalg import orthogonal_procrustes
 
 from isogloss.errors import InputError
 from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, language_look, mix, printable
@@ -150,8 +151,7 @@ def _align(layers: Positions) -> Positions:
     centred = centred / np.where(sizes > 0, sizes, 1.0)
     aligned = [centred[0]]
     for layer in centred[1:]:
-        left, _, right = np.linalg.svd(layer.T @ aligned[-1])
-        aligned.append(layer @ (left @ right))
+        aligned.append(layer @ orthogonal_procrustes(layer, aligned[-1])[0])
     _, _, directions = np.linalg.svd(np.concatenate(aligned), full_matrices=False)
     turned = np.stack(aligned) @ directions.T
     low, high = np.quantile(turned, (0.02, 0.98), axis=1, keepdims=True)  # (layers, 1, 2) each
@@ -241,8 +241,7 @@ def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float
     across, up = WIDE + EDGE + 0.06, 1.06 + EDGE
     axes.set(xlim=(-across, across), ylim=(-up, up), aspect="equal", xticks=[], yticks=[])  # directions mean nothing
     axes.grid(False)
-    for spine in axes.spines.values():
-        spine.set(visible=True, color=RULE)
+    axes.spines[:].set(visible=True, color=RULE)
     return artists
 
 
@@ -307,12 +306,9 @@ def frames(points: WordMap, between: int) -> "Iterator[Image]":
     look: dict[str, Any] = {"handletextpad": 0.1, "columnspacing": 1.0, "fontsize": 8}
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=min(7, len(points.looks)), **look)
     figure.set_dpi(100)
-    moving = [lines, *clouds, heading]
-    for artist in moving:
-        artist.set_animated(True)
     canvas: Any = figure.canvas
     canvas.draw()
-    still = canvas.copy_from_bbox(figure.bbox)  # frame, legend and title are drawn once
+    figure.set_layout_engine(None)  # laid out once: nothing may jump from picture to picture
     for step in range((len(points.layers) - 1) * (between + 1) + 1):
         place, part = divmod(step, between + 1)
         share = part / (between + 1)
@@ -323,9 +319,7 @@ def frames(points: WordMap, between: int) -> "Iterator[Image]":
         lines.set_segments(points.segments(positions))
         for code, cloud in zip(points.looks, clouds, strict=True):
             cloud.set_offsets(positions[points.members(code)])
-        canvas.restore_region(still)
-        for artist in moving:
-            axes.draw_artist(artist)
+        canvas.draw()
         yield Image.fromarray(np.asarray(canvas.buffer_rgba())[:, :, :3])
 
 
@@ -337,10 +331,9 @@ def encode(pictures: "Sequence[Image]", between: int) -> bytes:
     greys = [mix(INK, PAPER, step / 11) for step in range(12)]
     tints = [mix(ink, PAPER, share) for ink in COLOURS for share in (0.0, 0.15, 0.35, 0.55, 0.75)]
     colours = [*greys, *tints, mix(QUIET, PAPER, 0.3)]
-    padded = [*colours, *[PAPER] * (64 - len(colours))]
     palette = Image.new("P", (1, 1))
-    palette.putpalette(bytes(int(colour[at : at + 2], 16) for colour in padded for at in (1, 3, 5)))
-    small = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in pictures]
+    palette.putpalette(bytes.fromhex("".join([*colours, *[PAPER] * (64 - len(colours))]).replace("#", "")))
+    small = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     durations = [REST if step % (between + 1) == 0 else MOMENT for step in range(len(small))]
     durations[-1] = END
     content = io.BytesIO()
