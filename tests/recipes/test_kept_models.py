@@ -149,7 +149,7 @@ def test_the_report_draws_them_by_plan_and_language(scored, tmp_path):
     own = table[(table.measure == "accuracy") & (table.target == "others") & (table.selection == "")]
     own = own[(own.plan == "freeze:-1") & (own.condition == "last:1")]
     means = own.groupby("step").value.mean()
-    np.testing.assert_allclose(by_plan.lines[1].value, means.to_numpy())
+    np.testing.assert_allclose(by_plan.lines[1].line("").value, means.to_numpy())
     assert [[line.code for line in panel.lines] for panel in plans] == [["others", "qaa", "qab"]] * 2
     assert all(panel.lines[0].leads and panel.lines[0].seeds == 2 for panel in plans)
     told = verdict(table, "transfer")
