@@ -100,31 +100,6 @@ def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
 
 
-def seeds_table(
-    title: str,
-    heads: Sequence[str],
-    lines: Iterable[tuple[str, Sequence[Seeds]]],
-    notes: Sequence[str] = (),
-    *,
-    first: Iterable[tuple[str, Sequence[str]]] = (),
-    show: Callable[[Seeds], str] = share_cell,
-) -> Table | None:
-    """A table of values over seeds, with a note on how many seeds they have; None where no line has a value.
-
-    Args:
-        title: of the table.
-        heads: of all columns, the first that of the labels.
-        lines: label and values of each line; those without any value are left out.
-        notes: below the table.
-        first: label and cells of lines above, such as published numbers.
-        show: how values are written; shares in percent by default.
-    """
-    given = [(label, values) for label, values in lines if any(values)]
-    counts = [len(seeds) for _, values in given for seeds in values if seeds and ALONE not in seeds]
-    rows = [[label, *cells] for label, cells in first] + [[label, *map(show, values)] for label, values in given]
-    return Table(title, heads, rows, [*notes, *([seeds_note(counts)] if counts else [])]) if given else None
-
-
 def bands(seeds: int) -> str:
     """The sentence of a caption on the bands of curves over seeds."""
     if seeds < LEAST:
@@ -209,37 +184,6 @@ def curves_of(points: Mapping[int, Seeds]) -> Curves | None:
         return None
     values = [[points[step][seed] for step in steps] for seed in seeds]
     return Curves(np.array(steps, dtype=np.float64), np.array(values), tuple(seeds))
-
-
-def curve_table(
-    title: str,
-    over: str,
-    columns: Sequence[tuple[str, Curves | Mapping[int, str] | None]],
-    notes: Sequence[str] = (),
-    *,
-    steps: Iterable[int] | None = None,
-    show: Callable[[Seeds], str] = share_cell,
-) -> Table | None:
-    """A table of curves: a line for each step or layer, a column for each curve; None without any line.
-
-    Args:
-        title: of the table.
-        over: head of the first column, what the curves are over.
-        columns: heads with their curves, or with cells by step, such as published numbers.
-        notes: below the table.
-        steps: those that have a line; by default all that any curve has.
-        show: how the values of all seeds at one step are written; shares in percent by default.
-    """
-    curves = [column for _, column in columns if isinstance(column, Curves)]
-    chosen = sorted({int(step) for curve in curves for step in curve.steps}) if steps is None else steps
-    lines = []
-    for step in chosen:
-        cells = [
-            show(column.at(step)) if isinstance(column, Curves) else (column or {}).get(step, NOTHING)
-            for _, column in columns
-        ]
-        lines.append([f"{step:,}", *cells])
-    return Table(title, [over, *(head for head, _ in columns)], lines, notes) if lines else None
 
 
 class Results:
