@@ -337,7 +337,7 @@ def test_effects_over_seeds_by_hand():
     rows += [reading(worse, 0, 0, 8.0), reading(worse, 0, 10, 32.0), reading(worse, 1, 0, 16.0)]  # seed 1 was cut off
     rows += [reading(condition, 0, step, value, "test") for condition, step, value in (("", 10, 4.0), (worse, 0, 8.0))]
     rows.append(reading(worse, 0, 0, 8.0, plan="last:2"))  # never run without
-    found = [one for some in paper.effect_rows(frame(rows)) for one in some]
+    found = list(paper.effect_rows(frame(rows)))
     assert {(one["plan"], one["condition"]) for one in found} == {("last:1", worse)}
     shift, stray, test = found
     two = np.log(2)
@@ -361,7 +361,7 @@ def test_what_each_defect_does_is_told_and_drawn():
     spoilt["worst"].loc[tests, "value"] *= 2
     spoilt["worst"].loc[tests, "step"] = 0
     whole = pd.concat([rows, *spoilt.values()], ignore_index=True)
-    effects = frame([effect for some in paper.effect_rows(whole) for effect in some])
+    effects = frame(paper.effect_rows(whole))
     results = Results(pd.concat([whole, effects], ignore_index=True))
     table = PAPER.tables(results)[-1]
     assert [line[0] for line in table.rows] == ["redrawn, all 12 layers", "worst, all 12 layers"]

@@ -225,7 +225,7 @@ def test_the_defects_of_the_original_change_what_they_say(tuning, tmp_path):
         condition, defects = with_defects(name, DEFECTS)
         tables.append(drift(model, **options, condition=condition, **defects))
     whole = pd.concat(tables)
-    whole = pd.concat([whole, frame([effect for some in effect_rows(whole) for effect in some])])
+    whole = pd.concat([whole, frame(effect_rows(whole))])
     runs = {name: chosen(whole, plan="last:1", condition=f"legacy:{name}") for name in (*DEFECTS, "all")}
     assert set(whole.plan) == {"last:1", "untuned"}
     assert set(whole.condition) == {"", *(f"legacy:{name}" for name in runs)}

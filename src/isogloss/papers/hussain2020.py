@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, product
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -226,11 +226,12 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             spelt["step"] = ends.get(entry["step"], "") if entry["measure"] == "l2_drift" else str(entry["step"] + 1)
         beside.append(PUBLISHED.beside(entry, **spelt))
     run.append(beside)
-    for more in chain(curve_rows(run, language, model=rows[0]["model"]), effect_rows(frame(run.rows))):
+    for more in curve_rows(run, language, model=rows[0]["model"]):
         run.append(more)
+    run.append(effect_rows(frame(run.rows)))
 
 
-def effect_rows(table: pd.DataFrame) -> Iterator[Sequence[Row]]:
+def effect_rows(table: pd.DataFrame) -> Iterator[Row]:
     """`legacy_shift` and `legacy_stray` of every training with defects whose plan was run without them, too.
 
     Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
@@ -249,26 +250,23 @@ def effect_rows(table: pd.DataFrame) -> Iterator[Sequence[Row]]:
     # A test is one reading, of whichever step was kept.
     table = table.assign(step=table["step"].where(table["data"] != "test", 0))
     honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
-    names = ["measure", "target", "data", "other_model"]
-    pairs = spoilt.merge(honest, on=["plan", *names, "layer", "seed", "step"], suffixes=("", "_honest"))
+    names = ["plan", "condition", "measure", "target", "data", "other_model"]
+    same = ["plan", "measure", "target", "data", "other_model", "layer", "seed", "step"]
+    pairs = spoilt.merge(honest, on=same, suffixes=("", "_honest"))
     pairs = pairs[(pairs["value"] > 0) & (pairs["value_honest"] > 0)]
     pairs = pairs.assign(effect=np.log(pairs["value"] / pairs["value_honest"]))  # e(s)
-    for (plan, condition), own in pairs.groupby(["plan", "condition"], sort=False):
-        base = {"model": own["model"].iloc[0], "plan": plan, "condition": condition}
-        effects = []
-        for coordinates, readings in own.groupby(names, sort=False):
-            about = {name: value for name, value in zip(names, coordinates, strict=True) if value}
-            curves = []
-            for _, group in readings.groupby("seed", sort=False):
-                layers = [each.to_numpy() for _, each in group.groupby("layer", sort=False, dropna=False)["effect"]]
-                # A layer that begins to move late has no readings before, and would count for other steps.
-                most = max(map(len, layers))
-                curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
-            at = {**base, **about, "task": about["measure"]}
-            for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
-                mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
-                effects.append(row(**{**at, "measure": kind, "value": mean, "over": "seeds"}))
-        yield effects
+    for coordinates, readings in pairs.groupby(names, sort=False):
+        at = {name: value for name, value in zip(names, coordinates, strict=True) if value}
+        curves = []
+        for _, group in readings.groupby("seed", sort=False):
+            layers = [each.to_numpy() for _, each in group.groupby("layer", sort=False, dropna=False)["effect"]]
+            # A layer that begins to move late has no readings before, and would count for other steps.
+            most = max(map(len, layers))
+            curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
+        at |= {"model": readings["model"].iloc[0], "task": at.pop("measure"), "over": "seeds"}
+        for kind in (SHIFT, STRAY) if any(len(curve) > 1 for curve in curves) else (SHIFT,):
+            mean = mean_over_seeds([float(curve.mean() if kind == SHIFT else curve.std()) for curve in curves])
+            yield row(kind, mean, **at)
 
 
 def _language(results: Results) -> str:

@@ -353,10 +353,8 @@ def _tests(results: Results, task: str, source: str) -> tuple[list[dict[str, Any
         if target not in (OTHERS, UNSEEN)
     ]
     sets.sort(key=lambda test: test["target"] != source)
-    mains = {test["target"]: test for test in reversed(sets)}
-    home = mains.setdefault(source, {**at, "target": source, "data": None})
-    main = [home, *(test for test in sets if test is mains[test["target"]] and test is not home)]
-    return main, [test for test in sets if test is not mains[test["target"]]]
+    mains = {test["target"]: test for test in reversed(sets)}.values()
+    return [test for test in sets if test in mains], [test for test in sets if test not in mains]
 
 
 def _others(task: str, source: str) -> dict[str, Any]:

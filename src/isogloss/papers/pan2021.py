@@ -568,8 +568,8 @@ def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]
 def _alignments(results: Results) -> list[str]:
     """Every alignment: before, the paper's and its ablations, amounts of text, for search."""
     names = {BEFORE, *results.distinct("plan")}
-    ordered = [name for name in TITLES if name != SEARCH and name in names]
-    return [*ordered, *_amounts(results), *([SEARCH] if SEARCH in names else [])]
+    order = [*(name for name in TITLES if name != SEARCH), *_amounts(results), SEARCH]
+    return [name for name in order if name in names]
 
 
 def _amounts(results: Results) -> dict[str, float]:
