@@ -146,12 +146,8 @@ def _stem(source: Source) -> str:
 
 def language_of(source: Source) -> str | None:
     """The language a file's name tells, or None: `nl` for `nl.txt`, `europarl.nl.txt`, `train.nl.gz`, `nl_x.conllu`."""
-    name = plain_name(source)
-    if name.endswith(".conllu"):
-        first = name.split("_")[0]
-        return code(first) if is_code(first) else None
-    last = re.split(r"[.\-_]", _stem(source))[-1]
-    return code(last) if last.islower() and is_code(last) else None
+    part = plain_name(source).split("_")[0] if is_treebank(source) else re.split(r"[.\-_]", _stem(source))[-1]
+    return code(part) if part.islower() and is_code(part) else None
 
 
 def languages_of(source: Source) -> tuple[str, ...] | None:
