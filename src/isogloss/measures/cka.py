@@ -188,7 +188,6 @@ def linear_cka(x: Tensor, y: Tensor, form: str, orders: Sequence[Tensor | None] 
     alone is computed once.
     """
     x, y = _checked_pair(x, y, form)
-    orders = [order if order is None else order.to(y.device) for order in orders]
     # Sums of d x d take n d^2 operations, Gram matrices of n x n take n^2 d.
     if x.shape[0] > max(x.shape[1], y.shape[1]):
         first, second = (reduce(add, map(side_sums, _chunks(side))) for side in (x, y))
@@ -613,7 +612,7 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     """
     x, y = _checked_pair(x, y, "cka")
     n = x.shape[0]
-    order = shuffled_orders(n, seed=seed, shuffles=1)[0].to(x.device)
+    (order,) = shuffled_orders(n, seed=seed, shuffles=1)
     x, y = x[order], y[order]
     block, shuffles = block_size(n)
     stream = CkaStream([("x", "y")], block=block, shuffles=shuffles, seed=seed)

@@ -185,7 +185,7 @@ def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 1) 
     """
     x, y = _centred(x, y)
     orders = shuffled_orders(len(x), seed=seed, shuffles=shuffles)
-    return sum(_residual(x, y[order.to(y.device)]) for order in orders) / shuffles
+    return sum(_residual(x, y[order]) for order in orders) / shuffles
 
 
 def _centred(x: Tensor, y: Tensor) -> Iterator[Tensor]:

@@ -81,7 +81,7 @@ def centre_rows(x: Tensor) -> Tensor:
 
 
 def shuffled_orders(n: int, *, seed: int, shuffles: int) -> list[Tensor]:
-    """Random orders of n items, (n,) each, drawn on the CPU so that one seed gives the same on every device."""
+    """Random orders of n items, (n,) each, on the CPU: one seed gives the same on every device, and indexes all."""
     if shuffles < 1:
         raise InputError(f"shuffles must be at least 1, not {shuffles}")
     generator = torch.Generator().manual_seed(seed)

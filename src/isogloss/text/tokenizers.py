@@ -107,10 +107,9 @@ def train_tokenizers(
         learned = train_pieces(cleaned, languages, kind=kind, size=size, progress=progress)
         pieces |= dict.fromkeys(languages, learned)
     tables = pieces if spaces in ("joint", "own") else _one_table(pieces, shared=spaces == "union")
-    made: dict[int, PreTrainedTokenizerFast] = {}  # languages with one vocabulary have one tokenizer
-    for table in tables.values():
-        if id(table) not in made:
-            made[id(table)] = _assemble(table, kind, lowercase=lowercase, max_length=max_length)
+    distinct = {id(table): table for table in tables.values()}  # languages with one vocabulary have one tokenizer
+    how: dict[str, Any] = {"lowercase": lowercase, "max_length": max_length}
+    made = {number: _assemble(table, kind, **how) for number, table in distinct.items()}
     return {language: made[id(table)] for language, table in tables.items()}
 
 
