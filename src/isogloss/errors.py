@@ -15,6 +15,12 @@ class InputError(ValueError):
     """Something the user gave cannot be used; the message is one clear sentence."""
 
 
+def require(condition: object, sentence: str) -> None:
+    """Raise the sentence as an InputError unless the condition holds: what a function asks of what it is given."""
+    if not condition:
+        raise InputError(sentence)
+
+
 @contextmanager
 def ended_in_order(number: int) -> Iterator[None]:
     """Inside the block a signal ends this process in order, and the processes that it started with it."""

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.inputs import Sums, centre_rows, double, matrix, mean_row, paired, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import Interval, jackknife_interval, t_quantile
@@ -172,8 +172,7 @@ def _checked_pair(x: Tensor, y: Tensor, form: str) -> tuple[Tensor, Tensor]:
 def _enough_items(n: int, form: str) -> None:
     """Refuse fewer items than the estimate is defined for: the U-statistic divides by n - 3."""
     needed, kind = {"cka": (4, "debiased"), "cka_biased": (2, "biased"), "cka_uncentred": (1, "uncentred")}[form]
-    if n < needed:
-        raise InputError(f"{kind} CKA needs at least {needed} items, not {n}; give it more sentences")
+    require(n >= needed, f"{kind} CKA needs at least {needed} items, not {n}; give it more sentences")
 
 
 def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
@@ -519,8 +518,7 @@ class CkaStream:
     """
 
     def __init__(self, pairs: Sequence[Pair], *, block: int = 128, shuffles: int = 4, seed: int = 0) -> None:
-        if block < 4:
-            raise InputError(f"a block for debiased CKA needs at least 4 items, not {block}")
+        require(block >= 4, f"a block for debiased CKA needs at least 4 items, not {block}")
         self.pairs = tuple(pairs)
         self.languages = tuple(dict.fromkeys(language for pair in self.pairs for language in pair))
         self.block, self.shuffles = block, shuffles
@@ -561,8 +559,7 @@ class CkaStream:
         pair = (source, target)
         if pair not in self.pairs:
             raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
-        if not self._pending:
-            raise InputError("no vectors have been taken in yet")
+        require(self._pending, "no vectors have been taken in yet")
         sums, rows = self._totals, {language: self._pending[language] for language in pair}
         if rows[source].shape[0]:  # the waiting rows count, and the state stays as it is
             references = self._references or {language: mean_row(x) for language, x in rows.items()}
@@ -708,8 +705,7 @@ def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tens
         raise InputError(
             f"sides must have shape (sides, items, width) with at least {least} items, not {tuple(sides.shape)}"
         )
-    if not bool(torch.isfinite(sides).all()):
-        raise InputError("a side holds a value that is not finite")
+    require(torch.isfinite(sides).all(), "a side holds a value that is not finite")
     numbers = torch.tensor([list(pair) for pair in pairs], dtype=torch.long).reshape(-1, 2)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(sides):
         raise InputError(f"there are {len(sides)} sides; a pair asks for another")

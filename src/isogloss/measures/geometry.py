@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import require
 from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
@@ -115,10 +115,8 @@ def neighbourhood_overlap(x: Tensor, y: Tensor, *, k: int = 10, method: str = "c
     """
     x, y = paired(x, y, at_least=2)
     n = x.shape[0]
-    if not 1 <= k < n:
-        raise InputError(f"k must lie between 1 and n - 1 = {n - 1}, not {k}")
-    if method not in ("cosine", "centred"):
-        raise InputError(f"unknown method {method!r} of neighbourhoods; known are cosine, centred")
+    require(1 <= k < n, f"k must lie between 1 and n - 1 = {n - 1}, not {k}")
+    require(method in ("cosine", "centred"), f"unknown method {method!r} of neighbourhoods; known are cosine, centred")
     sides = [unit_rows(centre_rows(side) if method == "centred" else side) for side in (x, y)]
     blocks = [score_blocks(Scoring(side, side)) for side in sides]
     total = 0.0

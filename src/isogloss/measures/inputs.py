@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 
 
 def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
@@ -20,12 +20,9 @@ def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
     smaller, so that in a ranking it would look like a perfect score.
     """
     x = tensor_of(x, name)
-    if x.ndim != 2:
-        raise InputError(f"{name} must have two dimensions (items, width), not shape {tuple(x.shape)}")
-    if x.shape[0] < at_least:
-        raise InputError(f"{name} has {x.shape[0]} items; this measure needs at least {at_least}")
-    if x.shape[1] == 0:
-        raise InputError(f"{name} has vectors of width 0")
+    require(x.ndim == 2, f"{name} must have two dimensions (items, width), not shape {tuple(x.shape)}")
+    require(x.shape[0] >= at_least, f"{name} has {x.shape[0]} items; this measure needs at least {at_least}")
+    require(x.shape[1] > 0, f"{name} has vectors of width 0")
     x = x.detach()
     if x.dtype not in (torch.float32, torch.float64):
         x = x.float()
@@ -56,8 +53,7 @@ def paired(x: Tensor, y: Tensor, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
 
 def same_width(x: Tensor, y: Tensor, why: str) -> None:
     """Refuse x (n, dx) and y (m, dy) of different widths; `why` ends the sentence."""
-    if x.shape[1] != y.shape[1]:
-        raise InputError(f"x has width {x.shape[1]} and y has width {y.shape[1]}; {why}")
+    require(x.shape[1] == y.shape[1], f"x has width {x.shape[1]} and y has width {y.shape[1]}; {why}")
 
 
 def double(x: Tensor) -> Tensor:
@@ -82,8 +78,7 @@ def centre_rows(x: Tensor) -> Tensor:
 
 def shuffled_orders(n: int, *, seed: int, shuffles: int) -> list[Tensor]:
     """Random orders of n items, (n,) each, on the CPU: one seed gives the same on every device, and indexes all."""
-    if shuffles < 1:
-        raise InputError(f"shuffles must be at least 1, not {shuffles}")
+    require(shuffles >= 1, f"shuffles must be at least 1, not {shuffles}")
     generator = torch.Generator().manual_seed(seed)
     return [torch.randperm(n, generator=generator) for _ in range(shuffles)]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.registry import score
 from isogloss.measures.scores import share
 
@@ -39,8 +39,7 @@ def best_tree(scores: ArrayLike) -> list[int]:
     words = np.arange(n)
     table = table.copy()
     table[words, words + 1] = 0.0
-    if not np.isfinite(table).all():
-        raise InputError("a score is not finite; the training that made these scores has gone wrong")
+    require(np.isfinite(table).all(), "a score is not finite; the training that made these scores has gone wrong")
     table[words, words + 1] = -np.inf
     heads = np.concatenate([[0], table.argmax(axis=1)])
     if (heads[1:] == 0).sum() > 1 or _cycle(heads):  # else each word has its best head, and no tree is better

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.inputs import Sums
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import Interval, jackknife_interval, mean_over_seeds
@@ -79,8 +79,7 @@ def perplexity(likelihood: Likelihood, unit: Unit = "token") -> float:
     >>> [round(perplexity(half, unit), 4) for unit in ("token", "word", "character")]
     [2.0, 4.0, 1.1892]
     """
-    if likelihood.count == 0:
-        raise InputError("perplexity needs at least one predicted token, and none was predicted")
+    require(likelihood.count > 0, "perplexity needs at least one predicted token, and none was predicted")
     return _exp(likelihood.total / likelihood.count * tokens_per(likelihood, unit))
 
 
@@ -90,13 +89,11 @@ def tokens_per(likelihood: Likelihood, unit: Unit) -> float:
     >>> tokens_per(Likelihood(0.0, 1, tokens=30, words=20, characters=120), "word")
     1.5
     """
-    if unit not in UNITS:
-        raise InputError(f"perplexity is per {', '.join(UNITS)}, not per {unit!r}")
+    require(unit in UNITS, f"perplexity is per {', '.join(UNITS)}, not per {unit!r}")
     if unit == "token":
         return 1.0
     units = likelihood.words if unit == "word" else likelihood.characters
-    if units == 0:
-        raise InputError(f"the text has no {unit}s, so there is no perplexity per {unit}")
+    require(units > 0, f"the text has no {unit}s, so there is no perplexity per {unit}")
     return likelihood.tokens / units
 
 

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.inputs import centre_rows, double, matrix, same_width, tensor_of
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import Interval, mean_interval, wilson_interval
@@ -89,8 +89,7 @@ def scoring(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10) -> Sco
 
 def centres(method: str) -> bool:
     """Whether a method subtracts each set's mean; an unknown one is refused."""
-    if method not in METHODS:
-        raise InputError(f"unknown retrieval method {method!r}; known are {', '.join(METHODS)}")
+    require(method in METHODS, f"unknown retrieval method {method!r}; known are {', '.join(METHODS)}")
     return method.startswith("centred")
 
 
@@ -109,8 +108,7 @@ def adjusted(plain: Scoring, *, method: str, k: int = 10, whole: Scoring | None 
 
     whole: scores of all queries, by which hubs are judged where `plain` has some of them.
     """
-    if k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
+    require(k >= 1, f"k must be at least 1, not {k}")
     form = method.removeprefix("centred-").replace("centred", "cosine")
     if form == "cosine":
         return plain
@@ -166,8 +164,7 @@ def nearest(
     >>> nearest(x, x.flip(0), k=1)[1].flatten().tolist()
     [1, 0]
     """
-    if k < 1:
-        raise InputError(f"k must be at least 1, not {k}")
+    require(k >= 1, f"k must be at least 1, not {k}")
     return top(scoring(x, y, method=method, k=neighbours), rows, k=k)
 
 
@@ -269,8 +266,7 @@ def retrieve_each(
         keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
         keys_y: the same for y.
     """
-    if min(ks, default=1) < 1:
-        raise InputError(f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
+    require(min(ks, default=1) >= 1, f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
     x, y = tensor_of(x, "x"), tensor_of(y, "y")
     plain: dict[bool, Scoring] = {}
     for centred in sorted(set(map(centres, methods))):
@@ -325,15 +321,13 @@ def right_pairs(
         if keys is not None and len(keys) != rows:
             raise InputError(f"{name} has {len(keys)} labels for {rows} items; give one label an item")
     if gold is None:
-        if n != m:
-            raise InputError(f"x has {n} items and y has {m}; say which rows match with gold=, or give equally many")
+        require(n == m, f"x has {n} items and y has {m}; say which rows match with gold=, or give equally many")
         pairs = torch.arange(n)[:, None].expand(n, 2)
     else:
         if gold.ndim != 2 or gold.shape[1] != 2 or gold.is_floating_point():
             raise InputError(f"gold must be a tensor of row numbers of shape (pairs, 2), not {tuple(gold.shape)}")
         pairs = gold.cpu().long()
-    if pairs.numel() == 0:
-        raise InputError("gold holds no pair, so there is nothing to retrieve")
+    require(len(pairs), "gold holds no pair, so there is nothing to retrieve")
     if bool((pairs < 0).any()) or int(pairs[:, 0].max()) >= n or int(pairs[:, 1].max()) >= m:
         raise InputError(f"gold names a row outside x ({n} items) or y ({m} items)")
     if keys_x is None and keys_y is None:

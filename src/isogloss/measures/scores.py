@@ -41,7 +41,7 @@ from typing import Literal
 
 import numpy as np
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.registry import score
 
 DRAWS = 1000
@@ -141,8 +141,7 @@ def accuracy(gold: Sequence[Hashable], guess: Sequence[Hashable]) -> float:
     0.75
     """
     _same_length(gold, guess, "labels")
-    if not gold:
-        raise InputError("accuracy needs at least one label, and there is none")
+    require(gold, "accuracy needs at least one label, and there is none")
     return sum(right == guessed for right, guessed in zip(gold, guess, strict=True)) / len(gold)
 
 
@@ -158,8 +157,7 @@ def repair_bio(tags: Sequence[str], *, mixed: Mixed = "split") -> list[str]:
     >>> repair_bio(["O", "I-PER", "I-LOC", "O"], mixed="last")
     ['O', 'B-LOC', 'I-LOC', 'O']
     """
-    if mixed not in ("split", "last"):
-        raise InputError(f"mixed spans are repaired by 'split' or 'last', not by {mixed!r}")
+    require(mixed in ("split", "last"), f"mixed spans are repaired by 'split' or 'last', not by {mixed!r}")
     repaired = [OUTSIDE] * len(tags)
     for start, end, kind in spans(tags, mixed=mixed):
         repaired[start:end] = [f"B-{kind}"] + [f"I-{kind}"] * (end - start - 1)
@@ -284,5 +282,4 @@ def answer_f1(gold: Sequence[str], guess: str, *, language: str = "en") -> float
 
 
 def _check_gold(gold: Sequence[str]) -> None:
-    if isinstance(gold, str) or not gold:
-        raise InputError(f"gold answers are a list with at least one text, not {gold!r}")
+    require(not isinstance(gold, str) and gold, f"gold answers are a list with at least one text, not {gold!r}")

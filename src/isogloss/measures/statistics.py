@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.figure import number
 
 Floats = NDArray[np.float64]
@@ -155,8 +155,7 @@ def band(values: ArrayLike, *, scale: Scale = "linear") -> Band:
     ([2.0, 2.0], [-0.48, 2.0], [4.48, 2.0])
     """
     table = np.asarray(values, dtype=np.float64)
-    if table.ndim != 2:
-        raise InputError(f"a band needs values (seeds, steps), not shape {table.shape}")
+    require(table.ndim == 2, f"a band needs values (seeds, steps), not shape {table.shape}")
     means = [mean_over_seeds(column, scale=scale) for column in table.T]
     return Band(*np.array([(mean.value, mean.low, mean.high) for mean in means]).reshape(-1, 3).T)
 

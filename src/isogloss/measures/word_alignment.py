@@ -33,7 +33,7 @@ from scipy.special import digamma
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.inputs import Sums, double, matrix, same_width
 from isogloss.progress import Progress, silent
 
@@ -134,8 +134,7 @@ def combine(forward: Collection[Link], backward: Collection[Link], *, method: st
     >>> combine([(0, 0), (1, 1), (1, 2)], [(0, 0), (1, 1)], method="grow-diag-final-and")
     [(0, 0), (1, 1), (1, 2)]
     """
-    if method not in METHODS:
-        raise InputError(f"links cannot be joined by {method!r}; choose one of {', '.join(METHODS)}")
+    require(method in METHODS, f"links cannot be joined by {method!r}; choose one of {', '.join(METHODS)}")
     both, either = set(forward) & set(backward), set(forward) | set(backward)
     if method == "intersection":
         return sorted(both)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.text.languages import plain
 from isogloss.text.sampling import hash_fraction
 
@@ -167,12 +167,10 @@ def complete_rows(bitext: Bitext) -> Bitext:
     meet, so it is left out on every side, and its word links with it.
     """
     name, languages = bitext.name, ", ".join(bitext.languages)
-    if len(bitext.corpora) < 2:
-        raise InputError(f"{name}: a bitext needs two languages or more, here {languages}")
+    require(len(bitext.corpora) >= 2, f"{name}: a bitext needs two languages or more, here {languages}")
     cells = enumerate(zip(*bitext, strict=True))
     rows = [row for row, texts in cells if all(text and not text.isspace() for text in texts)]
-    if not rows:
-        raise InputError(f"{name}: no row has text in every one of {languages}")
+    require(rows, f"{name}: no row has text in every one of {languages}")
     return bitext.keep(rows)
 
 
@@ -217,8 +215,7 @@ def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:
                 in_order = hash_fraction(f"{waiting}\n{sentence}") < 0.5
                 pairs.append((waiting, sentence) if in_order else (sentence, waiting))
                 waiting = ""
-    if not pairs:
-        raise InputError(f"no two sentences of {short} share a translation in the texts given; give larger ones")
+    require(pairs, f"no two sentences of {short} share a translation in the texts given; give larger ones")
     first, second = map(list, zip(*pairs, strict=True))
     return Bitext((Corpus(short, first), Corpus(f"{short}2", second)), name=f"paraphrases.{short}")
 

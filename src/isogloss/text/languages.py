@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 
 # `codes Name`, the first code being the canonical one.
 _TABLE = """
@@ -148,6 +148,5 @@ def pick_languages(wanted: Sequence[str] | None, available: Sequence[str], *, wh
         where: the file or folder, for the message.
     """
     missing = [each for each in wanted or () if each not in available]
-    if missing:
-        raise InputError(f"{where} has no language {', '.join(missing)}; it has {', '.join(available)}")
+    require(not missing, f"{where} has no language {', '.join(missing)}; it has {', '.join(available)}")
     return list(available if wanted is None else wanted)

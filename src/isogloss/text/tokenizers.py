@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.progress import Progress, silent
 from isogloss.text.sampling import shares
 from isogloss.text.streams import chunked
@@ -115,8 +115,7 @@ def train_tokenizers(
 
 def refuse_small(size: int) -> None:
     """Refuse a vocabulary that would hold little more than single letters."""
-    if size < 100:
-        raise InputError(f"a vocabulary of {size} pieces is too small; ask for at least 100")
+    require(size >= 100, f"a vocabulary of {size} pieces is too small; ask for at least 100")
 
 
 def _rates(bytes_of: Mapping[str, int], exponent: float, sample: int) -> dict[str, float]:

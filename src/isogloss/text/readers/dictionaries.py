@@ -37,7 +37,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.text.corpora import Bitext, Corpus, Lexicon, Link, Span
 from isogloss.text.languages import checked_codes, code, pick_languages
 from isogloss.text.readers import lines
@@ -68,8 +68,7 @@ def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
     A table gives the two columns of those languages; rows that lack one of the two are passed over.
     """
     file, source, target = Path(path), code(source), code(target)
-    if source == target:
-        raise InputError(f"{file}: a lexicon joins two different languages, not {source} and {target}")
+    require(source != target, f"{file}: a lexicon joins two different languages, not {source} and {target}")
     if lines.header_languages(file):
         rows = lines.open_table(file).rows((source, target))
         pairs = [(left.strip(), right.strip()) for _, (left, right) in rows if left.strip() and right.strip()]
@@ -80,8 +79,7 @@ def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
         elif named not in (None, (source, target)):
             by_name = " and ".join(named or ())
             raise InputError(f"{file} is a dictionary of {by_name} by its name, not of {source} and {target}")
-    if not pairs:
-        raise InputError(f"{file} has no pair of {source} and {target}")
+    require(pairs, f"{file} has no pair of {source} and {target}")
     return Lexicon(source, target, list(dict.fromkeys(pairs)), file.name)
 
 
@@ -101,8 +99,7 @@ def read_word_vectors(
     head = lines.first_line(path).split()
     counted = len(head) == 2 and all(cell.isdigit() for cell in head)
     width = int(head[1]) if counted else sum(1 for _ in itertools.takewhile(_is_number, reversed(head[1:])))
-    if width < 1:
-        raise InputError(f"{path}:1: no word vector: a word and its numbers were expected, separated by spaces")
+    require(width >= 1, f"{path}:1: no word vector: a word and its numbers were expected, separated by spaces")
     vectors: dict[str, NDArray[np.float32]] = {}
     number = 0
     for number, line in lines.stream_lines(path):
@@ -128,8 +125,7 @@ def read_word_vectors(
             f"{path}:{number}: the file ends here, after {number - 1:,} words, and says {declared:,} on its first "
             "line; it was cut short: fetch it again, or correct that number"
         )
-    if not vectors:
-        raise InputError(f"{path} has a vector of none of the words asked for; check its language")
+    require(vectors, f"{path} has a vector of none of the words asked for; check its language")
     return list(vectors), np.stack(list(vectors.values()))
 
 
@@ -162,8 +158,7 @@ def attach_links(bitext: Bitext, pair: tuple[str, str], path: Source) -> Bitext:
     """The bitext with the sure links of a file for a pair of its languages, each checked against the words."""
     sides = [bitext[code(each)] for each in pair]
     sure, possible = read_links(path)
-    if len(sure) != bitext.rows:
-        raise InputError(f"{path} has links for {len(sure):,} sentences, the text has {bitext.rows:,}")
+    require(len(sure) == bitext.rows, f"{path} has links for {len(sure):,} sentences, the text has {bitext.rows:,}")
     for row, links in enumerate(possible):
         for side, corpus in enumerate(sides) if links else ():
             words = len(word_spans(corpus, row))
@@ -210,8 +205,7 @@ def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitex
     """
     path = Path(source)
     table = lines.open_table(path)
-    if not table.has_header:
-        raise InputError(f"{path}:1: a header of languages was expected, the linked-to language first")
+    require(table.has_header, f"{path}:1: a header of languages was expected, the linked-to language first")
     wanted = pick_languages(checked_codes(languages), table.languages, where=path)
     rows: list[list[tuple[str, list[Span], list[Link]]]] = []  # each column's text, word spans and links
     for number, cells in table.rows():
@@ -228,8 +222,7 @@ def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitex
                 raise InputError(
                     f"{path}:{number}: a link to word {links[-1][0]}, but the first column has words 0 to {last}"
                 )
-    if not rows:
-        raise InputError(f"{path} has a header but no rows")
+    require(rows, f"{path} has a header but no rows")
     columns = dict(zip(table.languages, zip(*rows, strict=True), strict=True))
     corpora = tuple(
         Corpus(each, [text for text, _, _ in columns[each]], [words for _, words, _ in columns[each]], path.name)
@@ -246,7 +239,6 @@ def embedded(languages: Sequence[str] | None = None) -> Bitext:
     `en, nl = embedded(("en", "nl"))`
     """
     file = resources.files("isogloss") / "data" / "everyday.tsv"
-    if not file.is_file():
-        raise InputError("this installation of isogloss lacks its data file everyday.tsv; install it again")
+    require(file.is_file(), "this installation of isogloss lacks its data file everyday.tsv; install it again")
     with resources.as_file(file) as path:
         return read_linked(path, languages)

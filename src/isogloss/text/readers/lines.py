@@ -26,7 +26,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.text.corpora import Corpus
 from isogloss.text.languages import code, is_code, name as language_name, pick_languages
 
@@ -55,20 +55,17 @@ class BadRow(ValueError):
 def require_rows(rows: Iterable[T], source: Source, what: str) -> list[T]:
     """The rows of a file as a list; where there are none it is an InputError that the file has no `what`."""
     usable = list(rows)
-    if not usable:
-        raise InputError(f"{Path(source)} has no {what} that can be used")
+    require(usable, f"{Path(source)} has no {what} that can be used")
     return usable
 
 
 def file_path(source: Source) -> Path:
     """The path of a file that must exist; a folder or nothing there is an InputError."""
     path = Path(source)
-    if path.is_dir():
-        raise InputError(f"{path} is a folder; a file was expected")
+    require(not path.is_dir(), f"{path} is a folder; a file was expected")
     if not path.exists():
         # A hint: files next to the missing one that share its ending, or that the folder is missing too.
-        if not path.parent.is_dir():
-            raise InputError(f"{path} does not exist; nor does the folder {path.parent}")
+        require(path.parent.is_dir(), f"{path} does not exist; nor does the folder {path.parent}")
         files = path.parent.glob(f"*{path.suffix}") if path.suffix else ()
         near = sorted(each.name for each in files if each.is_file())
         hint = f"; {path.parent} has {', '.join(near[:5])}{' ...' if len(near) > 5 else ''}" if near else ""
@@ -273,8 +270,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
     columns = None if bars else header(cells)
     if columns is not None:
         twice = sorted({each for each in columns if each and columns.count(each) > 1})
-        if twice:
-            raise InputError(f"{path}:1: the header names the language {', '.join(twice)} twice")
+        require(not twice, f"{path}:1: the header names the language {', '.join(twice)} twice")
         return ParallelTable((path,), tuple(columns), path.name, has_header=True)
     known = next((each for each in (languages_of(path), languages) if each and len(each) == len(cells)), None)
     if known is None and bars:

@@ -47,7 +47,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext, Corpus, complete_rows
 from isogloss.text.languages import checked_codes, code, is_code, pick_languages
@@ -77,8 +77,7 @@ def read_corpus(path: Source, language: str) -> Corpus:
     is_table = lines.header_languages(file)
     text = lines.open_table(file).read((short,))[0] if is_table else lines.read_lines(file)
     sentences = [line for line in text if line and not line.isspace()]
-    if not sentences:
-        raise InputError(f"{file} has only blank lines; text was expected")
+    require(sentences, f"{file} has only blank lines; text was expected")
     return Corpus(short, sentences, name=file.name)
 
 
@@ -94,13 +93,11 @@ def read_bitexts(
             then what spaces separate, as in such files, unless the text has words of its own.
     """
     wanted = checked_codes(languages)
-    if not paths:
-        raise InputError("no bitext was given; name one file a language, a table or a folder")
+    require(paths, "no bitext was given; name one file a language, a table or a folder")
     first = str(paths[0])
     on_hub = first.startswith(lines.HUB)
     if on_hub or Path(first).is_dir():
-        if len(paths) > 1 or links is not None:
-            raise InputError(f"{first} holds several bitexts; give it alone and without links")
+        require(len(paths) <= 1 and links is None, f"{first} holds several bitexts; give it alone and without links")
         return read_hub(first, wanted) if on_hub else read_folder(Path(first), wanted)
     return [_read(_open_text(paths, wanted), wanted if len(paths) == 1 else None, links)]
 
@@ -203,8 +200,7 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
         pairs = {pair.languages[1]: pair for pair in sorted(texts, key=lambda pair: pair.languages)}
         chosen = list(pairs) if languages is None else [each for each in languages if each != "en"]
         missing = [each for each in chosen if each not in pairs] if chosen else ["en"]
-        if missing:
-            raise InputError(f"{folder} has no pair with English for {', '.join(missing)}; it has {', '.join(pairs)}")
+        require(not missing, f"{folder} has no pair with English for {', '.join(missing)}; it has {', '.join(pairs)}")
         return [_read(pairs[each]) for each in chosen]
     if kind == "treebanks":
         codes = texts[0].languages
@@ -259,8 +255,7 @@ def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
 
 def _hub_split(splits: Iterable[str], spec: str, wanted: str) -> str:
     available = list(splits)
-    if wanted and wanted not in available:
-        raise InputError(f"{spec}: there is no split {wanted!r}; there is {', '.join(available)}")
+    require(not wanted or wanted in available, f"{spec}: there is no split {wanted!r}; there is {', '.join(available)}")
     return wanted or next((each for each in _SPLITS if each in available), available[0])
 
 
@@ -367,8 +362,7 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
             path = Path(resolve(str(entry)))
             for text in parallel_texts(path)[1] if path.is_dir() else [lines.open_table(path)]:
                 sources += _pair_sources(text, None, option)
-    if not sources:
-        raise InputError(f"--{option} is missing: give SOURCE-TARGET=FILE,FILE, a table or a folder of parallel text")
+    require(sources, f"--{option} is missing: give SOURCE-TARGET=FILE,FILE, a table or a folder of parallel text")
     return sources
 
 
