@@ -10,12 +10,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
@@ -114,7 +114,7 @@ def lexicon(
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         texts = {name: draw_sentences(name, paths, most=sample, seed=seed) for name, paths in files.items()}
         most_frequent = partial(frequent_words, most=vocabulary, least=min_count, progress=progress)
-        words = {name: most_frequent(drawn) for name, drawn in texts.items()}
+        words = {name: most_frequent(name, drawn) for name, drawn in texts.items()}
         for target in targets:  # what is wrong with dictionaries and baselines is found before a model reads anything
             known_entries[target]((words[source], words[target]))
         spaces: dict[tuple[str, str], Space] = {}
@@ -275,7 +275,7 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
 
 def _static_spaces(
     files: Mapping[str, Path],
-    texts: Mapping[str, "DrawnText"],
+    texts: Mapping[str, Sequence[str]],
     words: Mapping[str, Sequence[str]],
     seed: int,
     progress: Progress,
@@ -306,45 +306,25 @@ def _among(space: Space, words: Sequence[str]) -> Space:
 # --- text, vocabularies and dictionaries -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class DrawnText:
-    """Files of one language, a sentence a line, and which of their sentences were drawn, (sentences,) of truth."""
-
-    language: str
-    files: Sequence[Path]
-    drawn: NDArray[np.bool_]
-
-    def __len__(self) -> int:
-        """Number of sentences drawn."""
-        return int(self.drawn.sum())
-
-    def __iter__(self) -> Iterator[str]:
-        """The sentences drawn, one at a time; the files are read again each time."""
-        both = zip(paragraphs(self.files), self.drawn, strict=True)
-        return (sentence for sentence, drawn in both if drawn)
-
-
-def draw_sentences(language: str, files: Sequence[Path], *, most: int, seed: int) -> DrawnText:
-    """At most so many sentences of the files, drawn by the seed; all where there are no more."""
+def draw_sentences(language: str, files: Sequence[Path], *, most: int, seed: int) -> list[str]:
+    """At most so many sentences of the files, a line each, drawn by the seed; all where there are no more."""
     count = sum(1 for _ in paragraphs(files))
-    drawn = np.ones(count, dtype=np.bool_)
-    if count > most:
-        drawn[:] = False
-        chance = np.random.default_rng(seed_of(seed, "sentences", language))
-        drawn[chance.choice(count, size=most, replace=False)] = True
-    return DrawnText(language, files, drawn)
+    if count <= most:
+        return list(paragraphs(files))
+    drawn = np.zeros(count, dtype=np.bool_)
+    drawn[np.random.default_rng(seed_of(seed, "sentences", language)).choice(count, size=most, replace=False)] = True
+    return list(compress(paragraphs(files), drawn))
 
 
-def frequent_words(text: DrawnText, *, most: int, least: int, progress: Progress) -> list[str]:
+def frequent_words(language: str, text: Sequence[str], *, most: int, least: int, progress: Progress) -> list[str]:
     """The most frequent words, seen at least so often, most frequent first; ties by alphabet."""
-    progress(f"counting words of {text.language}", 0, 1)
-    counts = count_types(text, text.language)
-    progress(f"counting words of {text.language}", 1, 1)
+    progress(f"counting words of {language}", 0, 1)
+    counts = count_types(text, language)
+    progress(f"counting words of {language}", 1, 1)
     words = sorted((word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word))
     if not words:
         raise InputError(
-            f"the text of {text.language} has no word that occurs {least} times; give more text or a smaller "
-            "--min-count"
+            f"the text of {language} has no word that occurs {least} times; give more text or a smaller --min-count"
         )
     return words[:most]
 
