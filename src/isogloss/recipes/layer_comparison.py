@@ -32,6 +32,11 @@ class LayerMean:
     floor: float
 
 
+def mean_of_hits(hits: Tensor, floor: float) -> LayerMean:
+    """The mean of each sentence's hits (sentences,), float64, and without each of them."""
+    return LayerMean(float(hits.mean()), (hits.sum() - hits) / max(1, len(hits) - 1), floor)
+
+
 def layer_rows(
     measure: str,
     method: str,
@@ -68,9 +73,7 @@ def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: 
         means = {}
         for layer, by_mapping in layers.items():
             judged = by_mapping[mapping, method]
-            right = (judged.ranks == 1).double()
-            without = (right.sum() - right) / max(1, len(right) - 1)
-            means[layer] = LayerMean(float(right.mean()), without, judged.p[1].floor)
+            means[layer] = mean_of_hits((judged.ranks == 1).double(), judged.p[1].floor)
         rows = layer_rows("p@1", method, means, n=judged.n, base={**base, "condition": mapping}, unit=unit)
         yield from (entry for entry in rows if entry["measure"] == "p@1_behind")  # a mean over one direction is p@1
 

@@ -25,7 +25,7 @@ from isogloss.measures.retrieval import retrieve_each
 from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import Progress, shifted, silent
 from isogloss.recipes import recipe as options
-from isogloss.recipes.layer_comparison import LayerMean, layer_rows, note_shortened
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits, note_shortened
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.word_map import draw
 from isogloss.runs.run import Run
@@ -83,21 +83,18 @@ def map(
     Option("", least=4).check("sample", size)
     texts: dict[str, Bitext] = {}
     for text in [text.keep(text.distinct_rows) for text in bitexts_of(bitext)] or [embedded()]:
-        name = text.name or "-".join(text.languages)
+        name, title = text.name or "-".join(text.languages), text.name or "the text"
         if len(text.languages) < 2:
-            raise InputError(f"{text.name or 'the text'} has one language only ({text.languages[0]}); a map needs two")
+            raise InputError(f"{title} has one language only ({text.languages[0]}); a map needs two")
         if text.rows < 4:
-            raise InputError(
-                f"{text.name or 'the text'} has {text.rows} parallel sentences; debiased CKA needs at least 4"
-            )
+            raise InputError(f"{title} has {text.rows} parallel sentences; debiased CKA needs at least 4")
         if name in texts:
-            raise InputError(
-                f"two texts have the same name ({', '.join([*texts, name])}); their rows could not be told apart"
-            )
+            names = ", ".join([*texts, name])
+            raise InputError(f"two texts have the same name ({names}); their rows could not be told apart")
         texts[name] = text
     hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
     stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
-    cuts, compared_on = layer_list(layers, stack) or tuple(stack.cuts), measuring_device(stack.device)
+    cuts = layer_list(layers, stack) or tuple(stack.cuts)
     hashes["model"] = stack.fingerprint
 
     def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
@@ -109,15 +106,13 @@ def map(
             ]
             store = VectorStore(run.scratch / str(number), mark="vocabulary.json")
             base = {"model": run.facts["model"], "data": name, "seed": seed}
-            reading = MapReading(
-                stack, compared_on, text, order, order[:size], list(cuts), compared, words, store, base
-            )
+            reading = MapReading(stack, text, order, order[:size], list(cuts), compared, store, base)
             if store.complete:
                 facts = store.facts()
                 pairs_of_types = {(source, target): translations for source, target, translations in facts["pairs"]}
                 known = Vocabulary(facts["types"], facts["surface"], pairs_of_types)
             else:
-                known = yield from _rows_of_pass(reading, run, progress)
+                known = yield from _rows_of_pass(reading, words, run, progress)
             yield from _rows_of_sample(reading, known, run, progress)
             vocabularies.append((store, known))
         if points and out is not None:  # a map nobody will see is not drawn
@@ -140,17 +135,13 @@ def map(
 
 @dataclass(frozen=True)
 class MapReading:
-    """What is read of one bitext and where it goes.
+    """What is read of one bitext by a model and where it goes.
 
     Args:
-        stack: The model.
-        device: Where its vectors are compared.
-        bitext: The text.
-        order: Its rows in the seeded order.
+        order: The rows of the text in the seeded order.
         sample: The first of them, whose vectors are kept and whose words are compared.
         layers: Cuts to read.
         pairs: Pairs of languages that are compared.
-        words: Most word pairs a pair of languages.
         store: Vectors of the sample, by layer: sentences (layers, sample, width) under a language's code, means of word
             types (layers, types, width) under `LANGUAGE.types`, and under `hits.METHOD.LAYER` each sentence's share of
             directions in which its translation was found first, (sample,). The vocabulary marks it as complete.
@@ -158,13 +149,11 @@ class MapReading:
     """
 
     stack: Stack | Chain
-    device: torch.device
     bitext: Bitext
     order: list[int]
     sample: list[int]
     layers: list[int]
     pairs: list[Pair]
-    words: int
     store: VectorStore
     base: Mapping[str, Any]
 
@@ -172,10 +161,13 @@ class MapReading:
 # --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
 
 
-def _rows_of_pass(reading: MapReading, run: Run, progress: Progress) -> Generator[Sequence[Row], None, Vocabulary]:
+def _rows_of_pass(
+    reading: MapReading, most: int, run: Run, progress: Progress
+) -> Generator[Sequence[Row], None, Vocabulary]:
     """Read the rows of the bitext in their order, the sample first, and finish the store; returns the vocabulary.
 
-    Words are linked from the language most links were given with, else from the first.
+    Words are linked from the language most links were given with, else from the first; most: word pairs of a pair of
+    languages.
     """
     bitext, store, base, sample = reading.bitext, reading.store, reading.base, reading.sample
     width, count, total = reading.stack.width, len(reading.layers), len(reading.order)
@@ -189,7 +181,7 @@ def _rows_of_pass(reading: MapReading, run: Run, progress: Progress) -> Generato
         least[pair] = 1 if given or len(sample) < 500 else 2
         if given:
             gold[pair] = links[pair]
-    words = vocabulary(bitext, links, sample, limit=reading.words, at_least=least)
+    words = vocabulary(bitext, links, sample, limit=most, at_least=least)
     sentences = {name: store.create(name, (count, len(sample), width)) for name in bitext.languages}
     types = {name: store.create(f"{name}.types", (count, len(known), width)) for name, known in words.types.items()}
     shortened: dict[str, set[int]] = {language: set() for language in bitext.languages}
@@ -236,7 +228,7 @@ def _one_pass(
     Fills `sentences` and `types` with the sample's vectors at these layers, and adds to `shortened` and `means`.
     """
     stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
-    block, shuffles = block_size(total)
+    device, (block, shuffles) = measuring_device(stack.device), block_size(total)
     sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
     errors: dict[tuple[Pair, int], AER] = {}
     # The same sentences of every language, chunk by chunk: the sample with its words, then the rest without. Words take
@@ -252,7 +244,7 @@ def _one_pass(
         for done in range(0, len(rows) - before, size):
             chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
             for number, layer in enumerate(layers):
-                states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
+                states = {name: chunk.values["sentence"][number].to(device) for name, chunk in chunks.items()}
                 sums[layer].update(states)
             for language, chunk in chunks.items():
                 shortened[language].update(chunk.shortened)
@@ -311,8 +303,7 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run, progress: 
         for layer in layers:
             hits = store.read(f"hits.{method}.{layer}")
             floors = [entry["floor"] for entry in scores if (entry["layer"], entry["method"]) == (layer, method)]
-            without = (hits.sum() - hits) / (len(hits) - 1)
-            means[layer] = LayerMean(float(hits.mean()), without, sum(floors) / len(floors))
+            means[layer] = mean_of_hits(hits, sum(floors) / len(floors))
         yield list(layer_rows("p@1", method, means, n=len(reading.sample), base=base))
 
 
@@ -323,11 +314,11 @@ def _rows_of_layer(
 
     A word agrees if its nearest neighbour in the other language is its translation, language means removed.
     """
-    store, layer = reading.store, reading.layers[number]
+    store, layer, device = reading.store, reading.layers[number], measuring_device(reading.stack.device)
     base = {**reading.base, "layer": layer}
     hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     for source, target in reading.pairs:
-        x, y = (store.read(language, number).to(reading.device) for language in (source, target))
+        x, y = (store.read(language, number).to(device) for language in (source, target))
         judged = retrieve_each(x, y, methods=METHODS, ks=KS, keys_x=keys[source], keys_y=keys[target])
         for method, both in zip(METHODS, judged, strict=True):
             hits[method] += [(direction.ranks == 1).double() for direction in both]
