@@ -24,7 +24,6 @@ from isogloss.training.alignment import (
     enqueue,
     fill,
     fitting,
-    follow,
     queue_loss,
     read_sides,
     repeats,
@@ -462,15 +461,6 @@ def test_a_batch_that_is_larger_than_what_is_left_is_split():
     queue, pointer = torch.zeros(4, 2), torch.tensor(3)
     enqueue(queue, pointer, torch.tensor([[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]))
     assert queue[:, 0].tolist() == [2, 3, 0, 1] and int(pointer) == 2
-
-
-def test_slow_weights_follow_by_hand():
-    slow, fast = [torch.tensor([1.0, 2.0]), torch.tensor([[4.0]])], [torch.tensor([3.0, 2.0]), torch.tensor([[0.0]])]
-    follow(slow, fast, momentum=0.9)
-    assert slow[0].tolist() == pytest.approx([0.9 * 1 + 0.1 * 3, 2.0]) and float(slow[1]) == pytest.approx(3.6)
-    assert fast[0].tolist() == [3.0, 2.0]
-    follow(slow, fast, momentum=0.0)
-    assert torch.equal(slow[0], fast[0]) and torch.equal(slow[1], fast[1])
 
 
 def test_the_pull_has_a_gradient_of_length_one_and_none_at_the_start():

@@ -1,4 +1,4 @@
-"""Vectors on disk: named arrays with a mark; and what several passes go through, held in memory or in a file."""
+"""Vectors on disk: named arrays with a mark; and what several passes go through, held in a file."""
 
 import tracemalloc
 from collections import namedtuple
@@ -25,34 +25,22 @@ def reading():
     return read, times
 
 
-def free(monkeypatch, *, memory, disk):
-    """So many bytes have room."""
+@pytest.mark.parametrize(("disk", "times"), [(48, 1), (47, 3), (0, 3)])
+def test_it_is_rereadable_where_the_disk_has_room(monkeypatch, tmp_path, reading, disk, times):
     usage = namedtuple("usage", "free")(disk / module.SHARE)
     monkeypatch.setattr(module.shutil, "disk_usage", lambda path: usage)
-    return lambda device: memory / module.SHARE
-
-
-@pytest.mark.parametrize(
-    ("memory", "disk", "times", "in_file"),
-    [(100, 100, 1, 0), (24, 100, 1, 24), (30, 100, 1, 24), (0, 100, 1, 48), (0, 20, 3, 0), (24, 15, 3, 0)],
-)
-def test_it_is_rereadable_where_anything_has_room(monkeypatch, tmp_path, reading, memory, disk, times, in_file):
-    free_bytes = free(monkeypatch, memory=memory, disk=disk)
     read, seen = reading
-    file = tmp_path / "chunks"
-    with rereadable(read, file=file, free_bytes=free_bytes) as again:
+    with rereadable(read, tmp_path) as again:
         for _ in range(3):
             found = list(again())
             assert len(found) == 3 and all(map(torch.equal, found, CHUNKS))
         assert len(seen) == times
-        assert (file.stat().st_size if file.exists() else 0) == in_file
-    assert not file.exists()
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_reading_that_was_broken_off_is_not_taken_for_the_whole(monkeypatch, tmp_path, reading):
-    free_bytes = free(monkeypatch, memory=24, disk=100)
+def test_a_reading_that_was_broken_off_is_not_taken_for_the_whole(tmp_path, reading):
     read, seen = reading
-    with rereadable(read, file=tmp_path / "chunks", free_bytes=free_bytes) as again:
+    with rereadable(read, tmp_path) as again:
         first = again()
         next(first), next(first)
         del first
@@ -60,9 +48,8 @@ def test_a_reading_that_was_broken_off_is_not_taken_for_the_whole(monkeypatch, t
         assert len(seen) == 2
 
 
-def test_what_fails_leaves_no_file(monkeypatch, tmp_path, reading):
-    free_bytes = free(monkeypatch, memory=0, disk=100)
-    with pytest.raises(RuntimeError), rereadable(reading[0], file=tmp_path / "chunks", free_bytes=free_bytes) as again:
+def test_what_fails_leaves_no_file(tmp_path, reading):
+    with pytest.raises(RuntimeError), rereadable(reading[0], tmp_path) as again:
         next(again())
         raise RuntimeError
     assert not list(tmp_path.iterdir())

@@ -40,7 +40,7 @@ from isogloss.stack.edit import freeze, with_fresh_blocks
 from isogloss.stack.load import choose_device, load
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
-from isogloss.tasks.frozen_prefix import Prefix, free_bytes, read_prefix
+from isogloss.tasks.frozen_prefix import Prefix, read_prefix
 from isogloss.tasks.model import TaskModel, predict, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
@@ -314,9 +314,7 @@ def read_words(
                     if states.shape[1]:
                         yield states
 
-            file = store.folder / f"{name}.spill"
-            rounds = normalise == "iterative"
-            with rereadable(read, file=file, free_bytes=free_bytes) if rounds else nullcontext(read) as again:
+            with rereadable(read, store.folder) if normalise == "iterative" else nullcontext(read) as again:
                 spaces = streamed_normalisations(again, normalise)
             # Before the words get their name, so that whoever has the words has the space.
             store.write(f"means.{corpus.language}", torch.stack([space.means for space in spaces]))

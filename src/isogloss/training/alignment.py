@@ -119,17 +119,6 @@ def enqueue(queue: Tensor, pointer: Tensor, keys: Tensor, *, names: tuple[Tensor
     pointer.copy_((pointer + len(keys)) % len(queue))
 
 
-def follow(slow: Sequence[Tensor], fast: Sequence[Tensor], *, momentum: float) -> None:
-    """Move slow weights towards fast ones, in place: slow <- momentum * slow + (1 - momentum) * fast.
-
-    >>> slow = [torch.tensor([1.0])]
-    >>> follow(slow, [torch.tensor([2.0])], momentum=0.75)
-    >>> slow[0].item()
-    1.25
-    """
-    get_ema_multi_avg_fn(momentum)(list(slow), list(fast), None)  # type: ignore[no-untyped-call]
-
-
 def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
     """How far weights are from where they began, all of them one vector: sqrt(sum (w - w0)^2).
 
@@ -379,7 +368,8 @@ class Aligner(nn.Module):
     def after(self) -> None:
         """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
         if self.pending:
-            follow(*self.slow_and_fast, momentum=self.how.momentum)
+            # slow <- momentum * slow + (1 - momentum) * fast
+            get_ema_multi_avg_fn(self.how.momentum)(*self.slow_and_fast, None)  # type: ignore[no-untyped-call]
             keys, names = map(torch.cat, zip(*self.pending, strict=True))
             enqueue(self.queue, self.pointer, keys, names=(self.names, names))
             self.pending.clear()

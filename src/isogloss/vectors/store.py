@@ -2,7 +2,7 @@
 
 `VectorStore` holds named arrays in a folder, memory-mapped, so that only the part at hand is in memory, and a mark that
 says they are complete, so that a resumed run need not compute them again. `rereadable` keeps what several passes go
-through, in memory as far as it has room and on disk beyond that.
+through.
 """
 
 import json
@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,7 @@ from torch import Tensor
 
 from isogloss.files import whole, write_text
 
-SHARE = 0.125  # of the memory and disk that are free: other runs may do the same beside this one
-CPU = torch.device("cpu")
+SHARE = 0.125  # of the disk that is free: other runs may do the same beside this one
 
 Read = Callable[[], Iterable[Tensor]]
 
@@ -99,63 +99,44 @@ class VectorStore:
 
 
 @contextmanager
-def rereadable(read: Read, *, file: Path, free_bytes: Callable[[torch.device], float]) -> Iterator[Read]:
+def rereadable(read: Read, folder: Path) -> Iterator[Read]:
     """A stand-in for `read`, inside the block: it reads until it was once read to its end, and then gives that again.
 
-    Tensors are held in memory, the GPU's first, as far as a share of it reaches, and beyond that in a file that is read
-    tensor by tensor. Where the disk has no room either, nothing is held and every pass reads anew: slower, the same
-    values.
+    Tensors are written to a file that is mapped, so that they stay in memory as far as it has room; it is gone
+    afterwards. Where they would take more than a share of the disk, nothing is held and every pass reads anew: slower,
+    the same values.
 
     Args:
-        read: gives float32 tensors, which are not changed.
-        file: for those that memory has no room for; gone afterwards.
-        free_bytes: the memory that is free on a device.
+        read: gives float32 tensors that are not empty, and are not changed.
+        folder: takes the file.
 
     >>> chunks = iter([torch.zeros(2), torch.ones(3)])  # a second reading of them would give nothing
-    >>> with rereadable(lambda: chunks, file=Path("chunks"), free_bytes=lambda device: 1000.0) as again:
+    >>> with rereadable(lambda: chunks, Path()) as again:
     ...     [[len(chunk) for chunk in again()] for _ in range(2)]
     [[2, 3], [2, 3]]
     """
-    held: list[Tensor] = []  # in their order, in memory or mapped from the file
-    room: dict[torch.device, float] = {}
-    origin, complete = CPU, False
-
-    def hold(tensor: Tensor) -> bool:
-        """Hold a tensor where there is room for it; whether there is any."""
-        size = tensor.numel() * tensor.element_size()
-        for device in dict.fromkeys((tensor.device, CPU)):
-            if size <= room.setdefault(device, SHARE * free_bytes(device)):
-                room[device] -= size
-                held.append(tensor.to(device))
-                return True
-        if size > SHARE * shutil.disk_usage(file.parent).free:
-            return False
-        with file.open("ab") as opened:
-            begin = opened.tell()
-            tensor.cpu().numpy().tofile(opened)
-        mapped = np.memmap(file, np.float32, mode="c", offset=begin, shape=tuple(tensor.shape))
-        held.append(torch.from_numpy(mapped))
-        return True
+    held: list[Tensor] = []
+    origin, complete = torch.device("cpu"), False
 
     def again() -> Iterator[Tensor]:
         nonlocal origin, complete
-        holding = True
         if complete:
             yield from (part.to(origin) for part in held)
             return
         held.clear()  # of a reading that was broken off
-        room.clear()
-        file.unlink(missing_ok=True)
+        file.truncate(0)
+        file.seek(0)
+        room, holding = SHARE * shutil.disk_usage(folder).free, True
         for chunk in read():
-            holding = holding and hold(chunk)
-            if not holding:  # room for all or for none
-                held.clear()
-                file.unlink(missing_ok=True)
-            origin = chunk.device
+            begin, origin = file.tell(), chunk.device
+            holding = holding and begin + 4 * chunk.numel() <= room
+            if holding:
+                file.write(chunk.cpu().numpy().tobytes())
+                file.flush()
+                mapped = np.memmap(file, np.float32, mode="c", offset=begin, shape=tuple(chunk.shape))
+                held.append(torch.from_numpy(mapped))
             yield chunk
         complete = holding
 
-    try:
+    with TemporaryFile(dir=folder) as file:
         yield again
-    finally:
-        file.unlink(missing_ok=True)
