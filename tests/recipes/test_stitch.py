@@ -343,13 +343,13 @@ def test_every_set_is_scored_once_with_the_weights_of_the_best_epoch(planted, tm
     runs = counted(monkeypatch, task_scores, "predict")
     options = {**write_stitching(tmp_path), **SMALL, "epochs": 3, "layers": "1"}
     table = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "run", **options)
-    assert len(weights) == 3 and len(worn) == 1
+    assert len(weights) == 3 and len(worn) == 1 + 4
     assert len(runs) == 1 + 1 + 4  # dev, the source's test, and the target's four ways
     assert all(torch.equal(worn[0][name], weights[1][name]) for name in worn[0])
     assert any(not torch.equal(worn[0][name], weights[2][name]) for name in worn[0])
     assert set(table[table.measure == "chosen_step"].value) == {6}
     left = sorted(one.name for one in (tmp_path / "run" / "checkpoints" / "layer-1-seed-0").iterdir())
-    assert left == ["counts", "finished"]
+    assert left == ["finished", "random", "shifted", "stitched", "unmapped"]
 
 
 def test_the_best_epoch_from_before_a_kill_is_scored_after_it(planted, tmp_path, monkeypatch):
@@ -366,7 +366,8 @@ def test_the_best_epoch_from_before_a_kill_is_scored_after_it(planted, tmp_path,
     again = ig.stitch(first, parallel_text(), other=other, out=tmp_path / "parts", resume=True, **options)
     assert set(again[again.measure == "chosen_step"].value) == {3}
     pd.testing.assert_frame_equal(whole, again, check_exact=True)
-    assert len(worn) == 2 and all(torch.equal(value, worn[1][name]) for name, value in worn[0].items())
+    assert len(worn) == 2 * 5
+    assert all(torch.equal(value, other[name]) for other in worn for name, value in worn[0].items())
 
 
 def test_the_report_draws_scores_by_layer(planted, tmp_path):

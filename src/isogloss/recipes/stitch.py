@@ -423,7 +423,7 @@ def train_layer(
     """Train the blocks of a stack above a cut, and a head, on the source's states there; score the best epoch's model.
 
     The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once,
-    the target's in each condition. The scores are left in the folder.
+    the target's in each condition. The scores are left in the folder, in one for each condition.
     """
     (train_states, *own), foreign = states
     freeze(stack, train_states.cut)
@@ -443,14 +443,14 @@ def train_layer(
     for _ in train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main), progress=progress):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
     assert loop.best_weights is not None and loop.best_step is not None
-    scored, prefixes = sets.scored[: len(own)], own
-    for mapping in conditions.values():
-        scored = [*scored, *sets.scored[len(own) :]]
-        prefixes = [*prefixes, *(replace(prefix, turn=mapping) for prefix in foreign)]
     with wearing(model, loop.best_weights):
-        items = [prefix.items for prefix in prefixes]
-        scores = task_scores.score_sets(model, scored, items, prefixes=prefixes, dtype=dtype)
-    task_scores.save_scores(folder, loop.best_step, scores)
+        items = [prefix.items for prefix in own]
+        scores = task_scores.score_sets(model, sets.scored[: len(own)], items, prefixes=own, dtype=dtype)
+        items = [prefix.items for prefix in foreign]
+        for condition, mapping in conditions.items():
+            turned = [replace(prefix, turn=mapping) for prefix in foreign]
+            others = task_scores.score_sets(model, sets.scored[len(own) :], items, prefixes=turned, dtype=dtype)
+            task_scores.save_scores(folder / condition, loop.best_step, [*scores, *others])
     finish(folder, keep_best=False)
 
 
@@ -461,14 +461,10 @@ def _condition_rows(
 
     The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
     """
-    (model,) = task_scores.scored_models(folder, rate)
-    begin = sum(each.language == sets.source for each in sets.scored)  # where the target's sets begin
-    count = len(sets.scored) - begin
     rows: list[Row] = []
-    for number, condition in enumerate(conditions):
-        first = begin + number * count
-        taken = replace(model, scores=[*model.scores[:begin], *model.scores[first : first + count]])
-        for entry in task_scores.result_rows([taken], sets, {**coordinates, "condition": condition}):
+    for condition in conditions:
+        models = task_scores.scored_models(folder / condition, rate)
+        for entry in task_scores.result_rows(models, sets, {**coordinates, "condition": condition}):
             repeated = entry["target"] == sets.source and condition != STITCHED
             if entry["target"] != task_scores.OTHERS and entry["measure"] != "chosen_rate" and not repeated:
                 rows.append(entry)

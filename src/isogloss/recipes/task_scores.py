@@ -191,8 +191,9 @@ def _gap_rows(source: np.ndarray, target: np.ndarray, where: Mapping[str, Any]) 
     yield _interval_row("gap", source - target, **where)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = (source - target) / source
-    relative[0] = relative[0] if source[0] else np.nan  # no share of nothing
-    yield _interval_row("relative_gap", relative, **where)
+        relative[0] = relative[0] if source[0] else np.nan  # no share of nothing
+        relative_row = _interval_row("relative_gap", relative, **where)
+    yield relative_row
 
 
 def _interval_row(name: str, values: np.ndarray, **rest: Any) -> Row:

@@ -5,7 +5,6 @@ Conneau et al. 2018). Chance is a third where the labels are equally many, as th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,17 +40,6 @@ def score(examples: Sequence[SentencePair], answers: Sequence[str], language: st
     return {"accuracy": Score(np.array([[correct, 1] for correct in right], dtype=np.float64))}
 
 
-def swap(example: SentencePair, translation: SentencePair, segment: int) -> SentencePair:
-    """The premise (0) or the hypothesis (1) of the translation."""
-    return replace(example, **{("first", "second")[segment]: (translation.first, translation.second)[segment]})
-
-
-def differ(example: SentencePair, translation: SentencePair) -> str:
-    """Translations have one label."""
-    same = example.label == translation.label
-    return "" if same else f"the label is {translation.label!r}, and {example.label!r}"
-
-
 NLI = Task(
     name="nli",
     main="accuracy",
@@ -64,12 +52,5 @@ NLI = Task(
     decode=lambda example, predictions, labels: labels[int(predictions[0].guess[0][0])],
     gold=lambda example: example.label,
     score=score,
-    segments=Segments(
-        switched=(0, 1),
-        rows=pair_rows,
-        texts=lambda example: [(example.first, ()), (example.second, ())],  # every word of both may be replaced
-        rebuild=lambda example, texts: replace(example, first=texts[0].text, second=texts[1].text),
-        swap=swap,
-        differ=differ,
-    ),
+    segments=Segments(("first", "second"), switched=(0, 1), rows=pair_rows, label="label"),
 )

@@ -14,7 +14,6 @@ Scored by exact match and F1 with the normalisation of the language (`isogloss.m
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,11 +24,9 @@ from torch.nn.functional import cross_entropy
 from isogloss.errors import InputError
 from isogloss.measures.scores import Score, answer_f1, exact_match
 from isogloss.tasks.task import Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
-from isogloss.text.corpora import Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, question_rows, read_questions
 from isogloss.text.readers.lines import fail
-from isogloss.text.switching import Switched
 from isogloss.text.words import refuse_slow
 
 STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
@@ -137,19 +134,6 @@ def score(examples: Sequence[Question], answers: Sequence[str], language: str) -
     return {"answer_f1": Score(np.array(f1)), "exact_match": Score(np.array(exact))}
 
 
-def texts(example: Question) -> list[tuple[str, Sequence[Span]]]:
-    """The question, and the context, whose answers must stay word for word."""
-    answers = [(start, start + len(text)) for start, text in zip(example.starts, example.answers, strict=True)]
-    return [(example.question, ()), (example.context, answers)]
-
-
-def rebuild(example: Question, now: Sequence[Switched]) -> Question:
-    """The question and the context in other words; the answers move with the text before them."""
-    question, context = now
-    starts = tuple(context.moved(start) for start in example.starts)
-    return replace(example, question=question.text, context=context.text, starts=starts)
-
-
 QA = Task(
     name="qa",
     main="answer_f1",
@@ -163,12 +147,5 @@ QA = Task(
     gold=lambda example: example.answers[0],
     score=score,
     length=384,
-    segments=Segments(
-        switched=(0,),
-        rows=question_rows,
-        texts=texts,
-        rebuild=rebuild,
-        swap=lambda example, translation, _: replace(example, question=translation.question),
-        differ=lambda example, translation: "",
-    ),
+    segments=Segments(("question", "context"), switched=(0,), rows=question_rows, answers=True),
 )

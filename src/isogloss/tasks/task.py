@@ -61,18 +61,38 @@ class Segments:
     A row of a file and its translation are found by their position in their files, or by the name the row has in it
     (the id of a question). Labels never change.
 
-    switched: numbers of the segments that may come from a translation. rows(file, problem): every row of a file, in
-    order. texts(example): each segment and the spans in it where no word may be replaced. rebuild(example, texts): the
-    example with other texts. swap(example, translation, segment): the example with one segment of its translation.
-    differ(example, translation): why the two cannot be translations of each other, "" where they can.
+    names: the fields of an example that are its segments. switched: numbers of those that may come from a translation.
+    rows(file, problem): every row of a file, in order. answers: whether the second segment has `answers`, which begin
+    at `starts`, and stay word for word. label: the field that is the same in a translation, where there is one.
     """
 
+    names: tuple[str, str]
     switched: tuple[int, ...]
     rows: Callable[[Source, Problem], Iterator[FileRow]]
-    texts: Callable[[Any], Sequence[tuple[str, Sequence[Span]]]]
-    rebuild: Callable[[Any, Sequence[Switched]], Any]
-    swap: Callable[[Any, Any, int], Any]
-    differ: Callable[[Any, Any], str]
+    answers: bool = False
+    label: str | None = None
+
+    def texts(self, example: Any) -> list[tuple[str, Sequence[Span]]]:
+        """Each segment and the spans in it where no word may be replaced."""
+        first, second = (getattr(example, name) for name in self.names)
+        fixed = zip(example.starts, example.answers, strict=True) if self.answers else ()
+        return [(first, ()), (second, [(start, start + len(text)) for start, text in fixed])]
+
+    def rebuild(self, example: Any, texts: Sequence[Switched]) -> Any:
+        """The example with other texts; answers move with the text before them."""
+        changed: dict[str, Any] = {name: text.text for name, text in zip(self.names, texts, strict=True)}
+        if self.answers:
+            changed["starts"] = tuple(texts[1].moved(start) for start in example.starts)
+        return replace(example, **changed)
+
+    def swap(self, example: Any, translation: Any, segment: int) -> Any:
+        """The example with one segment of its translation."""
+        return replace(example, **{self.names[segment]: getattr(translation, self.names[segment])})
+
+    def differ(self, example: Any, translation: Any) -> str:
+        """Why the two cannot be translations of each other, "" where they can."""
+        own, other = (getattr(each, self.label) if self.label else "" for each in (example, translation))
+        return "" if own == other else f"the {self.label} is {other!r}, and {own!r}"
 
 
 Example = Any
