@@ -492,16 +492,16 @@ def texts(*sentences):
 
 def test_rows_are_laid_out_by_hand():
     one, two = np.array([7, 8, 9]), np.array([5])
-    filled = fill([texts(one, two)], BORDERS, 0)
-    assert filled.ids.tolist() == [[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]]
-    assert filled.content.tolist() == [[False, True, True, True, False], [False, True, False, False, False]]
-    both = fill((texts(one, two), texts(two, two)), BORDERS, 0, longest=20)
-    assert both.ids.tolist() == [[2, 7, 8, 9, 3, 5, 3], [2, 5, 3, 5, 3, 0, 0]]
-    assert both.lengths.tolist() == [7, 5] and both.second.tolist() == [5, 3]
-    assert both.content[0].nonzero()[0].tolist() == [1, 2, 3, 5]
-    two_marks = fill((texts(one), texts(two)), DOUBLE, 0, longest=20)
-    assert two_marks.ids.tolist() == [[2, 7, 8, 9, 3, 3, 5, 3]] and two_marks.second.tolist() == [5]
-    assert fill((texts(one), texts(one)), BORDERS, 0, longest=7).ids.tolist() == [[2, 7, 8, 3, 7, 8, 3]]
+    ids, content, *_ = fill([texts(one, two)], BORDERS, 0)
+    assert ids.tolist() == [[2, 7, 8, 9, 3], [2, 5, 3, 0, 0]]
+    assert content.tolist() == [[False, True, True, True, False], [False, True, False, False, False]]
+    ids, content, lengths, second = fill((texts(one, two), texts(two, two)), BORDERS, 0, longest=20)
+    assert ids.tolist() == [[2, 7, 8, 9, 3, 5, 3], [2, 5, 3, 5, 3, 0, 0]]
+    assert lengths.tolist() == [7, 5] and second.tolist() == [5, 3]
+    assert content[0].nonzero()[0].tolist() == [1, 2, 3, 5]
+    ids, _, _, second = fill((texts(one), texts(two)), DOUBLE, 0, longest=20)
+    assert ids.tolist() == [[2, 7, 8, 9, 3, 3, 5, 3]] and second.tolist() == [5]
+    assert fill((texts(one), texts(one)), BORDERS, 0, longest=7)[0].tolist() == [[2, 7, 8, 3, 7, 8, 3]]
 
 
 def test_sides_are_read_from_the_streams_they_are_of_and_change_places(pairs):
@@ -529,7 +529,7 @@ def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pa
     model, stack = load_masked_lm(models[family], device="cpu")
     sides = read_sides([pairs["qaa-qab"]], np.zeros(4, dtype=np.int64), np.arange(4))
     filled = fill(sides, borders_of(stack.tokenizer), stack.model.config.pad_token_id, longest=LONGEST)
-    ids, lengths, second = (torch.from_numpy(one) for one in (filled.ids, filled.lengths, filled.second))
+    ids, _, lengths, second = map(torch.from_numpy, filled)
     for reset in (False, True):
         for end_to_end in (False, True):
             with torch.no_grad():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from isogloss.measures.scores import Score
-from isogloss.tasks.task import Item, LabelHead, Labels, Segments, Task, label_guess, label_loss
+from isogloss.tasks.task import Item, LabelHead, Labels, Segments, Task
 from isogloss.text.readers.examples import NLI as LABELS, SentencePair, pair_rows, read_pairs
 from isogloss.text.readers.lines import fail
 
@@ -47,8 +47,6 @@ NLI = Task(
     labels=lambda _: LABELS,
     encode=encode,
     head=lambda width, labels: LabelHead(width, len(labels), pooled=True),
-    loss=label_loss,
-    guess=label_guess,
     decode=lambda example, predictions, labels: labels[int(predictions[0].guess[0][0])],
     gold=lambda example: example.label,
     score=score,

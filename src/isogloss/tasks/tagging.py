@@ -8,8 +8,9 @@ POS is scored by accuracy over words, NER by F1 of spans under the rules of `con
 the beginning of a span (`isogloss.measures.scores`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,17 +38,15 @@ def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any
     return items
 
 
-def decode(absent: str) -> Callable[[TaggedSentence, Sequence[Prediction], Labels], list[str]]:
+def decode(
+    example: TaggedSentence, predictions: Sequence[Prediction], labels: Labels, *, absent: str = OTHER
+) -> list[str]:
     """The best tag of every word, `absent` where it has no token."""
-
-    def tags(example: TaggedSentence, predictions: Sequence[Prediction], labels: Labels) -> list[str]:
-        said = [absent] * len(example.words)
-        for prediction in predictions:
-            for unit, label in zip(prediction.units[:, 0], prediction.guess[0], strict=True):
-                said[unit] = labels[label]
-        return said
-
-    return tags
+    said = [absent] * len(example.words)
+    for prediction in predictions:
+        for unit, label in zip(prediction.units[:, 0], prediction.guess[0], strict=True):
+            said[unit] = labels[label]
+    return said
 
 
 def score_pos(
@@ -82,9 +81,7 @@ POS = task.Task(
     labels=lambda _: UPOS,
     encode=encode,
     head=lambda width, labels: task.LabelHead(width, len(labels)),
-    loss=task.label_loss,
-    guess=task.label_guess,
-    decode=decode(OTHER),
+    decode=decode,
     gold=lambda example: list(example.tags),
     score=score_pos,
     shuffle=task.shuffle_words,
@@ -96,6 +93,6 @@ NER = replace(
     # Tags are O, B-type or I-type; in a test, of types that were trained.
     read=lambda source, language, *, labels=None, problem=fail: read_tagged(source, problem, tags=labels, bio=True),
     labels=labels_ner,
-    decode=decode(OUTSIDE),
+    decode=partial(decode, absent=OUTSIDE),
     score=score_ner,
 )

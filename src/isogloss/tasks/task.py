@@ -217,6 +217,16 @@ length: most tokens of an item, special ones counted. An item's `owner` is the e
 """
 
 
+def label_loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
+    """Cross entropy of the gold labels (first column of gold), in nats, summed."""
+    return cross_entropy(scores[0].flatten(0, 1), gold[..., 0].flatten(), ignore_index=IGNORE, reduction="sum")
+
+
+def label_guess(scores: Tensors, present: Tensor) -> Tensors:
+    """The number of the best label at each place, (rows, k)."""
+    return (scores[0].argmax(-1),)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Task:
     """What is trained in one language and tested in others.
@@ -245,8 +255,8 @@ class Task:
     labels: Callable[[Sequence[Example]], Labels]
     encode: Encode
     head: Callable[[int, Labels], nn.Module]
-    loss: Callable[[Tensors, Tensor, Tensor], Tensor]
-    guess: Callable[[Tensors, Tensor], Tensors]
+    loss: Callable[[Tensors, Tensor, Tensor], Tensor] = label_loss
+    guess: Callable[[Tensors, Tensor], Tensors] = label_guess
     decode: Callable[[Example, Sequence[Prediction], Labels], Answer]
     gold: Callable[[Example], Answer]
     score: Callable[[Sequence[Example], Sequence[Answer], str], Mapping[str, Score]]
@@ -334,16 +344,6 @@ class LabelHead(nn.Module):
         if self.dense is not None:
             states = self.dropout(torch.tanh(self.dense(states)))
         return (self.out(states),)
-
-
-def label_loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
-    """Cross entropy of the gold labels (first column of gold), in nats, summed."""
-    return cross_entropy(scores[0].flatten(0, 1), gold[..., 0].flatten(), ignore_index=IGNORE, reduction="sum")
-
-
-def label_guess(scores: Tensors, present: Tensor) -> Tensors:
-    """The number of the best label at each place, (rows, k)."""
-    return (scores[0].argmax(-1),)
 
 
 def encode_words(

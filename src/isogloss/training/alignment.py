@@ -161,24 +161,14 @@ def read_sides(
     return sides
 
 
-@dataclass(frozen=True)
-class Filled:
-    """Rows with their special tokens, on the host.
-
-    ids (rows, longest): padded; content (rows, longest) bool: text; lengths (rows,); second (rows,): where the second
-    sentence of a pair begins, with the marks that belong to it (the length of the row where there is none).
-    """
-
-    ids: np.ndarray
-    content: np.ndarray
-    lengths: np.ndarray
-    second: np.ndarray
-
-
-def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int, *, longest: int | None = None) -> Filled:
+def fill(
+    texts: Sequence[PlainSentences], borders: Borders, padding: int, *, longest: int | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Rows of sentences between their marks, `[CLS]` a `[SEP]`, or of pairs, where two texts are given: a `[SEP]` b.
 
-    longest: tokens of a pair at most; sentences are cut where they do not fit together, as `fitting` says.
+    longest: tokens of a pair at most; sentences are cut where they do not fit together, as `fitting` says. Returns ids
+    (rows, longest), padded; content (rows, longest) bool, which are text; lengths (rows,); second (rows,), where the
+    second sentence of a pair begins, with the marks that belong to it (the length of the row where there is none).
     """
     marks = borders[len(texts)]
     if longest is not None:
@@ -203,7 +193,7 @@ def fill(texts: Sequence[PlainSentences], borders: Borders, padding: int, *, lon
             position = position + sizes
     # The first mark between two sentences ends the first one; what follows it begins the second.
     second = lengths if len(texts) == 1 else len(marks[0]) + texts[0][1] + min(1, len(marks[1]))
-    return Filled(ids.reshape(rows, width), content.reshape(rows, width), lengths, second)
+    return ids.reshape(rows, width), content.reshape(rows, width), lengths, second
 
 
 def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
@@ -428,20 +418,19 @@ def align_pairs(
         sides = read_sides(streams, groups, numbers, coins(seed, step, batch) if how.shuffle else None)
         rows: dict[str, Tensor] = {}
         if how.tlm:
-            whole = fill(sides, borders, padding, longest=longest)
-            content = to_device(whole.content & maskable[whole.ids], device)
+            ids, content, lengths, second = fill(sides, borders, padding, longest=longest)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
             masking: dict[str, Any] = {"mask_id": mask_id, "pool": words, "generator": draw_from, "share": how.share}
-            masked = mask(to_device(whole.ids, device), content, **masking)
+            masked = mask(to_device(ids, device), to_device(content & maskable[ids], device), **masking)
             rows |= vars(masked)
-            rows |= {"lengths": torch.from_numpy(whole.lengths), "second": torch.from_numpy(whole.second)}
+            rows |= {"lengths": torch.from_numpy(lengths), "second": torch.from_numpy(second)}
             # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
             tokens = (masked.labels != IGNORE).sum().clamp(min=1)
             rows["pairs_per_token"] = (batch / tokens).expand(batch)
         if how.contrastive:
             for sentences, name in zip(sides, ("query", "key"), strict=True):
-                single = fill([sentences], borders, padding)
-                rows |= {name: to_device(single.ids, device), f"{name}_lengths": torch.from_numpy(single.lengths)}
+                ids, _, lengths, _ = fill([sentences], borders, padding)
+                rows |= {name: to_device(ids, device), f"{name}_lengths": torch.from_numpy(lengths)}
                 rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
         return [Part(rows)]
 
