@@ -56,14 +56,14 @@ def test_type_vectors_are_means_over_all_uses_at_every_layer(stack, tmp_path, mo
     assert whole.words == chosen[:4], "a word that does not occur has no vector"
     assert len(told) == len(TEXT) and whole.sentences == apart.sentences == len(TEXT)
     for layer in stack.cuts:
-        assert torch.allclose(whole[layer], apart[layer], atol=1e-5)
+        assert torch.allclose(whole.vectors[layer], apart.vectors[layer], atol=1e-5)
         for place, word in enumerate(chosen[:4]):
             mean, uses = explicit(stack, word, layer)
             assert uses == whole.counts[place]
-            assert torch.allclose(whole[layer][place].double(), mean, atol=1e-5)
+            assert torch.allclose(whole.vectors[layer][place].double(), mean, atol=1e-5)
     assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["en.json", "en.npy"]
     again = type_vectors(stack, iter([]), "en", types=chosen, folder=tmp_path / "a")  # what is there is not read again
-    assert torch.equal(again[2], whole[2]) and again.counts.tolist() == whole.counts.tolist()
+    assert torch.equal(again.vectors[2], whole.vectors[2]) and again.counts.tolist() == whole.counts.tolist()
     assert (again.words, again.sentences, again.shortened) == (whole.words, 6, 0)
 
 

@@ -134,7 +134,7 @@ def lexicon(
                 read = type_vectors(stack, drawn, language, total=len(drawn), progress=progress, **how)
                 note_shortened(run, read.shortened, read.sentences, language, stack)
                 counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
-                spaces["word", language] = Space(shown, read.words, read)
+                spaces["word", language] = Space(shown, read.words, read.vectors)
             if "piece" in wanted:
                 pieces, matrix = single_pieces(stack, words[language])
                 spaces["piece", language] = Space(shown, pieces, {None: matrix})

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
@@ -39,29 +40,18 @@ PAIRS_AT_ONCE = 4_000_000  # pairs of neighbours counted before they are added u
 
 
 @dataclass(frozen=True)
-class TypeVectors(Mapping[int, Tensor]):
-    """Mean vectors of word types on disk, by layer: (words, width), float32, read when they are asked for.
+class TypeVectors:
+    """Mean vectors of word types.
 
-    words: the types that occur, most frequent first; counts (words,): uses of each that were read; shortened: sentences
-    cut to the model's length, of `sentences`.
+    words: the types that occur, most frequent first. vectors: by layer, (words, width), float32, mapped from a file.
+    counts (words,): uses of each that were read. shortened: sentences cut to the model's length, of `sentences`.
     """
 
-    store: VectorStore
-    language: str
     words: Sequence[str]
-    layers: Sequence[int]
+    vectors: Mapping[int, Tensor]
     counts: NDArray[np.int64]
     sentences: int
     shortened: int
-
-    def __getitem__(self, layer: int) -> Tensor:
-        return self.store.read(self.language, self.layers.index(layer))
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self.layers)
-
-    def __len__(self) -> int:
-        return len(self.layers)
 
 
 def count_types(sentences: Iterable[str], language: str) -> Counter[str]:
@@ -129,9 +119,9 @@ def type_vectors(
             store.path(in_progress).unlink(missing_ok=True)
         words, counts = [types[number] for number in seen.tolist()], sums.counts[seen].tolist()
         store.finish({"words": words, "layers": wanted, "counts": counts, "read": [done, shortened]})
-    facts = store.facts()
-    counted = np.array(facts["counts"], dtype=np.int64)
-    return TypeVectors(store, language, facts["words"], facts["layers"], counted, *facts["read"])
+    facts, values = store.facts(), np.load(store.path(language), mmap_mode="c")
+    vectors = {layer: torch.from_numpy(values[number]) for number, layer in enumerate(facts["layers"])}
+    return TypeVectors(facts["words"], vectors, np.array(facts["counts"], dtype=np.int64), *facts["read"])
 
 
 def _parts(sentences: Iterable[str], bytes_a_word: int) -> Iterator[list[str]]:
