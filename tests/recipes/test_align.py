@@ -267,7 +267,7 @@ def test_pairs_that_are_cut_or_empty_are_counted_in_the_notes(model, tmp_path):
         "micro batch": ({"negatives": "batch", "micro_batch": 2}, ["--micro-batch splits the batch that --negatives"]),
         "one of a batch": ({"negatives": "batch", "batch": 1}, ["--batch must be at least 2"]),
         "length": ({"length": 1000}, ["--length must be 8 to 64"]),
-        "one language": ({"train_bitext": "en-en=a,b"}, ["does not exist"]),
+        "one language": ({"train_bitext": "en-en=a,b"}, ["en is named twice; alignment needs two languages"]),
         "no train": ({"train_bitext": "nowhere"}, ["nowhere does not exist"]),
         "evaluate": ({"evaluate": "text.txt"}, ["--evaluate takes LANG=FILE"]),
         "all held out": ({"held_out": 0.999999}, ["no pair is left to train on: 0 have an empty side, 120 a sentence"]),
