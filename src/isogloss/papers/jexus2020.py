@@ -25,11 +25,11 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from isogloss.errors import InputError
-from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
+from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import correlation
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
-from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, less, needed, target_title, within
+from isogloss.papers.results import OTHERS, Claim, Contrast, Results, above, less, needed, over_seeds, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
@@ -340,10 +340,9 @@ def _depth(results: Results) -> int:
     return max([0, *results.distinct("layer"), *(point + 1 for point in _frozen(results))])
 
 
-def _curves(results: Results, language: str, column: str = "value") -> Curves:
-    """Accuracy over N, or (`floor`) what shuffled answers score; a claim cannot be judged without any N."""
-    curves = results.curves(_frozen(results), **SCORES, target=language, column=column)
-    return needed(curves, "no N was run")
+def _curves(results: Results, language: str) -> evidence.Curves:
+    """Accuracy over N; a claim cannot be judged without any N."""
+    return needed(results.curves(_frozen(results), **SCORES, target=language), "no N was run")
 
 
 def _both(results: Results, name: str, language: str) -> tuple[evidence.Floats, evidence.Floats]:
@@ -380,11 +379,12 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     """What is learned in one language carries over to the others: accuracy there is above chance."""
     first = "the mean over N in "
     for language in _languages(results)[1:]:
-        curves, floors = _curves(results, language), _curves(results, language, "floor")
-        gain = evidence.over_seeds((curves.values - floors.values).mean(axis=1))
-        mean, chance = evidence.share_cell(curves.values.mean(axis=1)), percent(float(floors.mean.mean()))
-        yield Contrast(f"{first}{target_title(language)} {mean} (chance {chance})", above(gain), gain.n)
-        first = ""
+        scores, floors = (results.values(column, **SCORES, target=language) for column in ("value", "floor"))
+        if scores:
+            gain, chance = over_seeds(less(scores, floors)), percent(over_seeds(floors).value)
+            words = f"{first}{target_title(language)} {over_seeds(scores).clipped().say(percent)} (chance {chance})"
+            yield Contrast(words, above(gain), gain.n)
+            first = ""
 
 
 @Claim(
@@ -398,15 +398,15 @@ def best(results: Results) -> Iterator[Contrast]:
     """The mean over targets at these N above that at others, and highest there in every seed."""
     points, near, last = list(_frozen(results)), near_best(_depth(results)), _depth(results) - 1
     missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
-    needed(points and _languages(results)[1:], "no N was run")
-    needed(not missing, f"N = {', '.join(missing)} was not run")
     curves = _curves(results, OTHERS)
+    needed(not missing, f"N = {', '.join(missing)} was not run")
+    first = "the mean over targets at "
     for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
-        first = "the mean over targets at " if point == NOTHING_FROZEN else ""
         gain = less(curves.at(*near), curves.at(point))
         yield evidence.contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
+        first = ""
     tops, top, seeds = [points[at] for at in curves.values.argmax(axis=1)], curves.peak, len(curves.seeds)
-    behind = {point: evidence.over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
+    behind = {point: over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
     alike = [str(point) for point, interval in behind.items() if not above(interval)]
     among = f", not told from N = {', '.join(alike)}" if alike and seeds >= evidence.LEAST else ""
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
@@ -431,12 +431,12 @@ def flat(results: Results) -> Iterator[Contrast]:
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
     start = curves.at(NOTHING_FROZEN)
-    moved = {point: evidence.over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
+    moved = {point: over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
     farthest = max(moved, key=lambda point: abs(moved[point].value))
-    side = evidence.all_of(within(interval, MARGIN) for interval in moved.values())
-    level = [point for point, interval in moved.items() if within(interval, MARGIN)]
+    side = evidence.all_of(evidence.within(interval, MARGIN) for interval in moved.values())
+    level = [point for point, interval in moved.items() if evidence.within(interval, MARGIN)]
     words = (
-        f"{target_title(source)} {_between(curves)}, farthest from {percent(evidence.over_seeds(start).value)} at "
+        f"{target_title(source)} {_between(curves)}, farthest from {percent(over_seeds(start).value)} at "
         f"N = {farthest}: {moved[farthest].say(signed)}"
     )
     if side is not None:
@@ -446,7 +446,7 @@ def flat(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, side, len(curves.seeds))
 
 
-def _between(curves: Curves) -> str:
+def _between(curves: evidence.Curves) -> str:
     """The lowest and the highest mean over seeds, in percent."""
     return f"between {percent(float(curves.mean.min()))} and {percent(float(curves.mean.max()))}"
 
@@ -490,7 +490,7 @@ def tables(results: Results) -> list[Table]:
     points = {str(point): {**SCORES, **at} for point, at in _frozen(results).items()}
     codes = [code for code in (*_languages(results), OTHERS) if code != DUTCH]
     targets = {target_title(code): {"target": code} for code in codes}
-    chance = percent(float(_curves(results, results.source, "floor").mean.mean())) if points else NOTHING
+    chance = percent(over_seeds(results.values("floor", **SCORES, target=results.source)).value)
     notes = ["The post's own table is an image whose numbers are not available."]
     if results.source == "en":
         notes.append(

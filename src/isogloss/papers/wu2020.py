@@ -405,14 +405,12 @@ def _contents(scale: SimpleNamespace, folders: banks.Folders, data: str | None) 
         yield f"tatoeba.{pair}.tsv", _table(read_bitext(base / "tatoeba", languages=both), None)
         for split in ("train", "test"):
             yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(base, *both, split=split)))
-    tested = scale.tested
-    counts = {"train": scale.inferred, "dev": tested}
-    inference = {"train": base / "nli_en" / "mnli_train.tsv", "dev": base / "nli_en" / "mnli_val.tsv"}
+    many = scale.tested and INFERRED * scale.tested
+    inference = [("train", "nli_en/mnli_train.tsv", scale.inferred), ("dev", "nli_en/mnli_val.tsv", scale.tested)]
     # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
-    inference |= {language: base / "xnli" / f"test-{language}.tsv" for language in (source, *scale.tuned_targets)}
-    for name, path in inference.items():
-        count = counts.get(name, tested and INFERRED * tested)
-        yield f"nli.{name}.tsv", pair_table(read_pairs(paper.data_file(path, "pairs of sentences")), count)
+    inference += [(language, f"xnli/test-{language}.tsv", many) for language in (source, *scale.tuned_targets)]
+    for name, path, count in inference:
+        yield f"nli.{name}.tsv", pair_table(read_pairs(paper.data_file(base / path, "pairs of sentences")), count)
     for file in task_files(scale):
         yield file.name, banks.cut_file(file, folders)
 
@@ -607,8 +605,8 @@ def layer_by_layer(results: Results, target: str, kind: str) -> dict[int, list[l
     similar, right = (_curves(results, target, **at, model=kind) for at in (CKA, SENTENCES))
     if similar is None or right is None:
         return {}
-    layers = sorted(set(similar.steps.tolist()) & set(right.steps.tolist()))
-    seeds = sorted(set(similar.seeds) & set(right.seeds)) if layers else []
+    layers = sorted({*similar.steps} & {*right.steps})
+    seeds = sorted({*similar.seeds} & {*right.seeds}) if layers else []
     return {seed: [[curves.at(layer)[seed] for layer in layers] for curves in (similar, right)] for seed in seeds}
 
 
