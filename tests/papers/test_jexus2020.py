@@ -180,7 +180,7 @@ def test_the_table_is_points_by_languages_with_dutch_apart():
 def test_figures_have_a_line_for_each_language_and_a_circle_for_each_point():
     by_point, by_layer, against = PAPER.figures(reading())
     assert [line.label for line in by_point.panels[0].lines] == [
-        "English, trained in",
+        "English",
         "German",
         "Chinese",
         "Dutch",

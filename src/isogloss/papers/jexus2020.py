@@ -528,18 +528,15 @@ def figures(results: Results) -> list[Figure]:
     frozen, dutch = _frozen(results), DUTCH in languages
     seeds = len(_curves(results, results.source).seeds) if frozen else 0
     # Bands of the source and the mean alone, so that the eye can follow them.
-    lines: dict[str, Any] = {
-        f"{target_title(code)}{', trained in' * (code == results.source)}": {
+    lines = {
+        target_title(code): {
             "target": code,
-            "look": {"band": code == results.source},
+            "look": {"band": code in (results.source, OTHERS), "thick": code == OTHERS},
         }
-        for code in languages
+        for code in (*languages, *([OTHERS] if len(languages) > 2 + dutch else []))
     }
-    lines |= {target_title(OTHERS): {"target": OTHERS, "look": {"thick": True}}} if len(languages) > 2 + dutch else {}
-    shown: dict[str, Any] = {"accuracy": SCORES}
-    accuracy = evidence.panels(results, shown, lines, over=frozen, floor=True)
-    shown = {"the same less that of nothing frozen (N = -1)": {**SCORES, "base": frozen.get(NOTHING_FROZEN, {})}}
-    accuracy += evidence.panels(results, shown, lines, over=frozen) if NOTHING_FROZEN in frozen else []
+    change = {**SCORES, "base": {"plan": f"freeze:{NOTHING_FROZEN}"}}
+    shown = {"accuracy": SCORES, "the same less that of nothing frozen (N = -1)": change}
     pairs = {
         target_title(code): {**_pair(results, code), "look": {"hue": hue}} for hue, code in enumerate(languages) if hue
     }
@@ -551,7 +548,7 @@ def figures(results: Results) -> list[Figure]:
             "embeddings and blocks 1 to N. Dashed: shuffled answers. The mean is over targets on XNLI."
             f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= evidence.LEAST)}"
             f"{' Dutch is of other data, SICK-NL, and not in the mean.' * dutch}",
-            accuracy,
+            evidence.panels(results, shown, lines, over=frozen, floor=True),
             "accuracy",
             xlabel="N, frozen layers",
         ),
@@ -582,12 +579,12 @@ def figures(results: Results) -> list[Figure]:
 def _against(results: Results) -> Iterator[Panel]:
     """A panel for each alignment measure: a circle for each N of each language, accuracy against alignment."""
     for name in ALIGNMENT:
-        lines = []
-        for hue, language in enumerate(_languages(results)):
-            x, y = _both(results, name, language)
-            if hue and len(x):
-                near, right = (x - x.mean()).tolist(), (y - y.mean()).tolist()
-                lines.append(Line(target_title(language), near, right, dots=True, hue=hue))
+        points = {code: _both(results, name, code) for code in _languages(results)}
+        lines = [
+            Line(target_title(code), (x - x.mean()).tolist(), (y - y.mean()).tolist(), dots=True, hue=hue)
+            for hue, (code, (x, y)) in enumerate(points.items())
+            if hue and len(x)
+        ]
         pooled = results.value(measure="spearman", target=OTHERS, unit=name)
         if lines:
             yield Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)
