@@ -29,7 +29,7 @@ from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.jexus2020 import XNLI
 from isogloss.papers.paper import by_scale
-from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, below, claim, contrast, needed, over_seeds
+from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, contrast, needed, over_seeds
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
@@ -329,7 +329,7 @@ def _factor(curves: Curves) -> Interval:
     return over_seeds(curves.end / curves.start, log=True)
 
 
-@claim("null")
+@Claim("null")
 def null(results: Results) -> Iterator[Contrast]:
     """The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."""
     # Rejected by a rise and by a fall alike, so forgetting is judged apart.
@@ -341,7 +341,7 @@ def null(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, moved if factor.known else None, factor.n)
 
 
-@claim(
+@Claim(
     "forgetting",
     "The others are forgotten: their perplexity rises (from {} to {} at step {:,}).".format(
         *(PUBLISHED.value(reference="Table 1", step=step, target=OTHERS) for step in (STEPS[0], STEPS[-1])),
@@ -380,14 +380,14 @@ def since_lowest(curves: Curves) -> tuple[evidence.Floats, evidence.Floats]:
     return curves.end / curves.values[seeds, at], curves.steps[at]
 
 
-@claim("falls")
+@Claim("falls")
 def falls(results: Results) -> Iterator[Contrast]:
     """The perplexity of the language that is tuned on falls."""
     factor = _factor(curves := needed(_perplexity(results, ALL, _language(results)), f"{ALL} was not run"))
     yield contrast(f"it {_way(factor)} {_from_to(curves)}, a factor of {{}}", factor, below, 1.0)
 
 
-@claim(
+@Claim(
     "crossing",
     f"The two curves cross, at about step {PUBLISHED.value(measure='crossing_step'):.0f}: what is tuned on begins "
     "above the others and ends below.",
@@ -427,7 +427,7 @@ def crossed(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, told[UNITS[0]][1], len(target.seeds))
 
 
-def _order(name: str, statement: str, *pairs: tuple[str, str]) -> evidence.Claim:
+def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     """The claim that the first plan of each pair has the lower test perplexity, seed by seed."""
 
     def contrasts(results: Results) -> Iterator[Contrast]:
@@ -438,13 +438,13 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> evidence.Claim
             yield contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
             words = ""
 
-    return evidence.Claim(name, statement, contrasts)
+    return Claim(name, statement, contrasts)
 
 
 TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test"))  # native last
 
 
-@claim(
+@Claim(
     "native",
     "The native model, not tuned, is worse on the test than every tuned model "
     f"({TESTS[-1]} against {TESTS[0]} to {TESTS[-2]} per token).",
@@ -466,7 +466,7 @@ def _epoch(results: Results, each: str) -> float:
     return float(results.where(measure="perplexity", data="validation", plan=each)["step"].max()) / EPOCHS
 
 
-@claim("settles")
+@Claim("settles")
 def settles(results: Results) -> Iterator[Contrast]:
     """The distance of every block to the native model settles, away from zero."""
     curves, late = needed(_distances(results, ALL), NO_DISTANCES + ALL), 2 * _epoch(results, ALL)
@@ -490,7 +490,7 @@ def settles(results: Results) -> Iterator[Contrast]:
     yield Contrast(near, evidence.all_of(above(each, AWAY) for each in left.values()), left[least].n)
 
 
-@claim("levels")
+@Claim("levels")
 def levels(results: Results) -> Iterator[Contrast]:
     """It settles at different levels for different blocks."""
     curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
@@ -500,7 +500,7 @@ def levels(results: Results) -> Iterator[Contrast]:
     yield contrast(words, ends[high], above, ends[low].high, form=number)
 
 
-@claim("last layer")
+@Claim("last layer")
 def last_layer(results: Results) -> Iterator[Contrast]:
     """When only the last layer is trained, it settles within the first epoch."""
     curves = needed(_distances(results, LAST_1), NO_DISTANCES + LAST_1)

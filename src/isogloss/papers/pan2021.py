@@ -32,7 +32,7 @@ from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent
 from isogloss.papers import jexus2020, paper, results as evidence
 from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_table, pair_table
 from isogloss.papers.paper import as_lines
-from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Curves, Results, Seeds, claim, less, over_seeds
+from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Curves, Results, Seeds, less, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
@@ -647,14 +647,15 @@ def _at_best(
 XNLI_SCORES = {"measure": "accuracy", "data": "xnli", "condition": None}
 
 
-@claim("above chance", missing="no inference was run")
+@Claim("above chance", missing="no inference was run")
 def _above_chance(results: Results) -> Iterator[Contrast]:
     """(Not the paper's.) What is learned in one language carries over, before and after: accuracy is above chance."""
     for name in (BEFORE, BOTH):
         at: dict[str, Any] = {**XNLI_SCORES, "plan": name, "target": OTHERS}
         scores, floors = (results.values(column, **at) for column in ("value", "floor"))
         if scores and set(scores) <= set(floors):
-            words = f"{titled(name)} {evidence.share_cell(scores)} on XNLI, chance {percent(over_seeds(floors).value)}"
+            mean, chance = over_seeds(scores).clipped().say(percent), percent(over_seeds(floors).value)
+            words = f"{titled(name)} {mean} on XNLI, chance {chance}"
             yield evidence.contrast(words, less(scores, floors))
 
 
@@ -668,7 +669,7 @@ def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
             yield replace(each, words=f"{each.words}{tatoeba}")
 
 
-@claim("code-switching", missing="translate-train was not run both ways")
+@Claim("code-switching", missing="translate-train was not run both ways")
 def _switching(results: Results) -> Iterator[Contrast]:
     """Code-switching of sentences helps where translations are trained on."""
     ways = ({"condition": SWITCHED}, {"condition": TRANSLATED})
@@ -680,7 +681,7 @@ def _switching(results: Results) -> Iterator[Contrast]:
             yield replace(each, words="; not judged, ".join(told.words for told in (each, *before)))
 
 
-@claim(
+@Claim(
     "search",
     "(This project's aim, not the paper's.) Aligned for search, Tatoeba P@1 is at least "
     + " and ".join(f"{100 * aim:.0f} for {', '.join(group)}" for group, aim in AIMS.items())
@@ -691,14 +692,15 @@ def _search(results: Results) -> Iterator[Contrast]:
     for group, aim in AIMS.items():
         scores = _at_best(results, SEARCH, group) if set(group) <= set(_languages(results, "tatoeba")) else {}
         if scores:
-            words = f"{', '.join(group)}: {evidence.share_cell(scores)} at layer {_best_layer(results, SEARCH)}"
+            mean = over_seeds(scores).clipped().say(percent)
+            words = f"{', '.join(group)}: {mean} at layer {_best_layer(results, SEARCH)}"
             for name in (BOTH, BEFORE):
                 beside = _at_best(results, name, group)
                 words += f", {titled(name)} {percent(over_seeds(beside).value)}" if beside else ""
             yield evidence.contrast(words, scores, evidence.above, aim)
 
 
-@claim("perplexity", missing="no perplexity was read before and after")
+@Claim("perplexity", missing="no perplexity was read before and after")
 def _costs_nothing(results: Results) -> Iterator[Contrast]:
     """(Not the paper's.) Alignment costs nothing in perplexity: it rises in no language."""
     codes = results.distinct("target", measure="perplexity")

@@ -66,15 +66,6 @@ def cell(values: Interval | Values, form: Callable[[float], str] = number, *, lo
     return interval.say(form) if interval.n else NOTHING
 
 
-def share_cell(values: Values) -> str:
-    """A share over seeds in percent, with its interval clipped to 0 to 100; a dash where there is no value.
-
-    >>> share_cell({0: 0.5, 1: 0.5, 2: 0.5}), share_cell({})
-    ('50.0 [50.0, 50.0]', '–')
-    """
-    return cell(over_seeds(values).clipped(), percent)
-
-
 def target_title(target: str) -> str:
     """The name of a target language; an invented language is named by its code.
 
@@ -489,9 +480,6 @@ class Claim:
     def __call__(self, contrasts: Callable[[Results], Iterable[Contrast]]) -> "Claim":
         """The same claim with the contrasts of a function."""
         return replace(self, statement=self.statement or str(contrasts.__doc__), contrasts=contrasts)
-
-
-claim = Claim
 
 
 @dataclass(frozen=True)
