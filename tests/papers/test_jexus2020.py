@@ -166,15 +166,16 @@ def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
 
 
 def test_the_table_is_points_by_languages_with_dutch_apart():
-    first, oracle, spearman, _ = PAPER.tables(reading())
+    first, oracle, correlated = PAPER.tables(reading())
     assert list(first.columns) == ["N", "English", "German", "Chinese", "mean of targets", "Dutch (SICK)"]
     assert first.rows.pop(1) == ["-1, published", "81.4", "70.5", "63.8", "–", "–"]
     assert [line[0] for line in first.rows] == [str(point) for point in POINTS]
     at_8 = first.rows[9]
     assert at_8[0] == "8" and at_8[4].startswith("60.0 [") and at_8[2].startswith("62.0 [")
     assert oracle.rows[9][-1].startswith("61.0 [") and "Dutch" not in " ".join(oracle.columns)
-    assert [line[0] for line in spearman.rows] == ["German", "Chinese", "Dutch", "pooled"]
-    assert spearman.rows[-1][1].startswith("0.99 [")  # layers as far from 8 on either side are equals
+    assert [line[0] for line in correlated.rows] == ["German", "Chinese", "Dutch", "pooled"]
+    assert correlated.columns[1] == "centred P@1, spearman" and len(correlated.columns) == 1 + 2 * 4
+    assert correlated.rows[-1][1].startswith("0.99 [")  # layers as far from 8 on either side are equals
 
 
 def test_figures_have_a_line_for_each_language_and_a_circle_for_each_point():

@@ -59,10 +59,7 @@ ALIGNMENT: Mapping[str, dict[str, Any]] = {
     "CKA": {"measure": "cka", "method": "debiased"},
     "word agreement": {"measure": "word_agreement", "method": "centred"},
 }
-CORRELATIONS: Mapping[Literal["spearman", "pearson"], str] = {
-    "spearman": "Table 3: rank correlation (Spearman)",
-    "pearson": "Table 4: correlation (Pearson)",
-}
+CORRELATIONS: tuple[Literal["spearman", "pearson"], ...] = ("spearman", "pearson")  # of ranks, and of values
 FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors that they are drawn from elsewhere
 
@@ -502,23 +499,25 @@ def tables(results: Results) -> list[Table]:
     title = f"Table 1: accuracy (%) of inference, trained in {source} with N layers frozen"
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
     made = [evidence.grid(results, title, points, columns, notes, corner="N", known=PUBLISHED)]
-    notes = ["An upper bound, which zero-shot transfer does not have: no finding rests on it."]
     title = "Table 2: the same of the epoch that each target's own development set chooses"
+    note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
     rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
-    made.append(evidence.grid(results, title, rows, dict(list(targets.items())[1:]), notes, corner="N"))
-    units = {unit: {"unit": unit} for unit in ALIGNMENT}
-    for kind, title in CORRELATIONS.items():
-        at = {"measure": kind, "read": results.interval, "form": "{:.2f}".format}
-        correlated = results.distinct("target", measure=kind)
-        rows = {"pooled" if code == OTHERS else target_title(code): {**at, "target": code} for code in correlated}
-        note = (
-            "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
-            f"{''.join(map(str, results.distinct('n', measure=kind)[:1]))} N from 0 on. Pooled: within the languages "
-            "of XNLI. Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
+    others = {label: at for label, at in targets.items() if at["target"] != results.source}
+    made.append(evidence.grid(results, title, rows, others, [note], corner="N"))
+    codes = results.distinct("target", measure=list(CORRELATIONS))
+    how = {"read": results.interval, "form": "{:.2f}".format}
+    rows = {"pooled" if code == OTHERS else target_title(code): {"target": code, **how} for code in codes}
+    kinds = {f"{unit}, {kind}": {"unit": unit, "measure": kind} for kind in CORRELATIONS for unit in ALIGNMENT}
+    note = (
+        "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
+        f"{''.join(map(str, results.distinct('n', measure='spearman')[:1]))} N from 0 on. Pooled: within the languages "
+        "of XNLI. Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
+    )
+    made.append(
+        evidence.grid(
+            results, "Table 3: correlation of accuracy with alignment", rows, kinds, [note], corner="language"
         )
-        made.append(
-            evidence.grid(results, f"{title} of accuracy with alignment", rows, units, [note], corner="language")
-        )
+    )
     return [table for table in made if table is not None]
 
 

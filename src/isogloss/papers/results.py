@@ -656,7 +656,7 @@ def published(name: str) -> Published:
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 # What a specification of cells or curves has besides what is read: coordinates, and arguments of `Results.values`.
-LOOKS = ("read", "form", "printed", "share", "scale", "until", "items", "look", "respelt")
+LOOKS = ("read", "form", "printed", "share", "scale", "items", "look", "respelt")
 
 
 def grid(
@@ -668,7 +668,6 @@ def grid(
     *,
     corner: str = "",
     known: Published | None = None,
-    means: str = "means",
 ) -> Table | None:
     """A table of what was measured at the coordinates of each row and column together; None where nothing was.
 
@@ -686,7 +685,6 @@ def grid(
         notes: below the table, before the one on seeds.
         corner: head of the first column.
         known: the numbers of the paper; those of a row stand in a line below it.
-        means: which means over seeds they are, for the note.
     """
     lines, counts = [], list[int]()
     for label, row_at in rows.items():
@@ -698,7 +696,7 @@ def grid(
             lines += [[f"{label}, published", *printed]] if set(printed) != {NOTHING} else []
     heads = [corner, *columns]
     shown = [at for at in range(len(heads)) if at == 0 or any(line[at] != NOTHING for line in lines)]
-    told = [seeds_note(counts, means)] if counts else []
+    told = [seeds_note(counts)] if counts else []
     cut = [[line[at] for at in shown] for line in lines]
     return Table(title, [heads[at] for at in shown], cut, [*notes, *told]) if lines else None
 
@@ -730,8 +728,8 @@ def panels(
     """Panels of curves over layers, or other steps; those without a curve are left out.
 
     Besides coordinates, panels and lines may have arguments of `Results.values` and say how a curve is drawn: `share`,
-    `scale`, `until` and `log` as `Curves.line` has them, `look` with further fields of `Line`, and `items` for bands
-    that are the intervals of the rows themselves. `respelt` has the coordinates that the paper's file spells otherwise.
+    `scale` and `log` as `Curves.line` has them, `look` with further fields of `Line`, and `items` for bands that are
+    the intervals of the rows themselves. `respelt` has the coordinates that the paper's file spells otherwise.
     A line whose rows have no layer is level.
 
     Args:
@@ -777,7 +775,7 @@ def _drawn(
         if values:
             yield Line(label, [], [over_seeds(values).value], **look)
         return
-    how = {name: spec[name] for name in ("share", "scale", "until", "log") if name in spec}
+    how = {name: spec[name] for name in ("share", "scale", "log") if name in spec}
     line = curves.line(label, **how, **look)
     if spec.get("items"):
         ends = [results.curves(over, **{**at, "column": end}) for end in ("low", "high")]

@@ -809,7 +809,10 @@ CHARTS = (
             "rotation, normalised": {},
             "bilingual, rotation, normalised": {"model": BILINGUAL},
         },
-        {"the same with the test's own means": TRANSDUCTIVE, "and CSLS": {**TRANSDUCTIVE, "method": "csls"}},
+        {
+            "rotation, the test's means": TRANSDUCTIVE,
+            "rotation, the test's means, CSLS": {**TRANSDUCTIVE, "method": "csls"},
+        },
     ),
     *(
         Chart(
