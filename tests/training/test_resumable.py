@@ -7,7 +7,7 @@ import pytest
 from isogloss.training.checkpoints import FINISHED, Checkpoints, finish, finished
 from isogloss.training.loop import saved_models, train
 from isogloss.training.probes import Probe
-from isogloss.training.stopping import Stopping, select_by
+from isogloss.training.stopping import select_by, stop_after
 from tiny_training import interrupted, numbers, same, training, weights
 
 CHOICE = select_by("perplexity")
@@ -63,7 +63,7 @@ def test_a_killed_training_goes_on_to_the_same_weights_and_readings(whole, after
 
 
 def test_a_training_killed_twice_and_by_a_rule_stops_where_it_would_have_stopped(tmp_path, monkeypatch):
-    rule = Stopping(CHOICE, patience=6)
+    rule = stop_after(CHOICE, patience=6)
     one, readings = begin(tmp_path / "whole", steps=40, stop=rule)
     expected = flat(readings)
     assert one.stopped and one.step < 40

@@ -12,7 +12,7 @@ from isogloss.measures.perplexity import balance_step
 from isogloss.training import checkpoints as kept, stopping
 from isogloss.training.loop import train
 from isogloss.training.probes import Probe
-from isogloss.training.stopping import Stopping, balance_of, select_by
+from isogloss.training.stopping import balance_of, select_by, stop_after
 from tiny_processes import together
 from tiny_training import Tower, exported, numbers, run, same, training, weights
 
@@ -25,8 +25,11 @@ def perplexities(target, others):
 
 
 def at_balance(*, patience, measure="perplexity", **where):
-    sides = (select_by(measure, target=target, **where) for target in ("nl", "others"))
-    return Stopping(balance_of(*sides), patience)
+    return stop_after(balance(measure, **where), patience)
+
+
+def balance(measure="perplexity", **where):
+    return balance_of(*(select_by(measure, target=target, **where) for target in ("nl", "others")))
 
 
 def judged(rule, values):
@@ -62,7 +65,7 @@ def test_docstring_examples():
     ],
 )
 def test_early_stopping_by_hand(values, patience, least, stops):
-    rule = Stopping(select_by("perplexity", target="nl"), patience=patience, least=least)
+    rule = stop_after(select_by("perplexity", target="nl"), patience=patience, least=least)
     found = judged(rule, values)
     assert (found and found[0]) == stops
 
@@ -71,7 +74,7 @@ def test_early_stopping_goes_in_the_measures_own_direction():
     def rising(values):
         return [[{"measure": "p@1_mean", "value": value}] for value in values]
 
-    rule = Stopping(select_by("p@1_mean"), patience=2, least=0.05)
+    rule = stop_after(select_by("p@1_mean"), patience=2, least=0.05)
     assert judged(rule, rising([0.1, 0.2, 0.3, 0.4])) is None
     assert judged(rule, rising([0.4, 0.3, 0.2]))[0] == 2
     assert judged(rule, rising([0.4, 0.44, 0.44, 0.9]))[0] == 2
@@ -132,7 +135,7 @@ def test_a_stopped_training_ends_as_if_this_were_its_last_step():
     values = [9, 5, 6, 7, 1, 1]
     one = training(steps=10, report=4)
     rare = Probe(100, lambda: [{"measure": "rare", "value": 0.0}])
-    rule = Stopping(select_by("perplexity", target="nl"), patience=2)
+    rule = stop_after(select_by("perplexity", target="nl"), patience=2)
     readings = run(one, probes=[curve(one, target=values), rare], stop=rule)
     found = {}
     for reading in readings:
@@ -166,9 +169,9 @@ def test_the_model_kept_is_that_of_the_balance_step_and_not_that_of_the_stop(tmp
     target, others = [16, 8, 4, 2, 1, 1], [4, 5, 15, 60, 240, 9]
     one = training(steps=10)
     rule = at_balance(patience=3, unit="token")
-    probes = [curve(one, target=target, others=others)]
+    probes, best = [curve(one, target=target, others=others)], balance(unit="token")
     seen = {}
-    for _ in train(one, probes=probes, stop=rule, selection=rule.selection, checkpoints=exported(one, tmp_path)):
+    for _ in train(one, probes=probes, stop=rule, selection=best, checkpoints=exported(one, tmp_path)):
         seen[one.step] = numbers(one.model)
     assert (one.step, one.best_step) == (8, 2)
     assert one.best_step == balance_step(range(0, 10, 2), target[:5], others[:5])
@@ -182,7 +185,7 @@ def test_a_probe_taken_only_for_the_stop_can_still_be_the_best():
     run(
         one,
         probes=[often, rarely],
-        stop=Stopping(select_by("cka"), patience=3),
+        stop=stop_after(select_by("cka"), patience=3),
         selection=select_by("perplexity"),
     )
     assert (one.step, one.best, one.best_step) == (3, 6.0, 3)
@@ -198,7 +201,7 @@ def test_killed_and_resumed_it_stops_at_the_same_step(tmp_path, kill, every):
         one = training(Tower(dropout=0.4), steps=16, report=4)
         rule = at_balance(patience=4)
         probes = [curve(one, target=target, others=others)]
-        return one, {"probes": probes, "stop": rule, "selection": rule.selection}
+        return one, {"probes": probes, "stop": rule, "selection": balance()}
 
     whole, how = fresh()
     expected = run(whole, checkpoints=exported(whole, tmp_path / "whole", every=every), **how)
@@ -243,7 +246,7 @@ def test_several_processes_stop_together_when_the_first_does():
     def work(processes):
         one = training(processes=processes, steps=12, report=4)
         values = {0: [9, 5, 6, 7, 1, 1, 1], 1: [9, 9, 9, 8, 7, 6, 5], 2: [9, 8, 7, 6, 5, 4, 3]}[processes.rank]
-        rule = Stopping(select_by("perplexity", target="nl"), patience=2)
+        rule = stop_after(select_by("perplexity", target="nl"), patience=2)
         readings = run(one, probes=[curve(one, target=values)], stop=rule)
         return one.step, one.stopped, [reading["step"] for reading in readings if reading["measure"] == "loss"]
 
@@ -255,7 +258,7 @@ def test_several_processes_stop_together_when_the_first_does():
 
 def test_a_reading_that_no_probe_takes_is_refused_at_the_first_step():
     one = training(steps=4)
-    rule = Stopping(select_by("perplexity", target="xx"), patience=2)
+    rule = stop_after(select_by("perplexity", target="xx"), patience=2)
     message = r"cannot stop by perplexity \(target xx\): no probe reads it \(they read perplexity\); mend"
     with pytest.raises(InputError, match=message):
         run(one, probes=[curve(one, target=[1, 1, 1])], stop=rule)
@@ -265,9 +268,9 @@ def test_a_reading_that_no_probe_takes_is_refused_at_the_first_step():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: Stopping(select_by("perplexity"), patience=0), "patience is 1 evaluation or more, not 0"),
-        (lambda: Stopping(select_by("perplexity"), patience=1, least=-1.0), "0 or more, not -1.0"),
-        (lambda: Stopping(select_by("perplexity"), patience=1, least=math.nan), "0 or more, not nan"),
+        (lambda: stop_after(select_by("perplexity"), patience=0), "patience is 1 evaluation or more, not 0"),
+        (lambda: stop_after(select_by("perplexity"), patience=1, least=-1.0), "0 or more, not -1.0"),
+        (lambda: stop_after(select_by("perplexity"), patience=1, least=math.nan), "0 or more, not nan"),
         (lambda: at_balance(patience=1, measure="loss"), "'loss' has no declared direction"),
     ],
 )

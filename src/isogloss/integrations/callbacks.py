@@ -33,7 +33,7 @@ from isogloss.training.distances import Distance, Sample, distance_probe, sample
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
-from isogloss.training.stopping import Memory, Stopping, balance_of, select_by
+from isogloss.training.stopping import Memory, balance_of, select_by, stop_after
 from isogloss.vectors.extract import check_corpus
 
 ANSWER = ("value", "low", "high", "floor", "n")  # what a reading says; the rest says of what
@@ -277,7 +277,7 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
             )
         self.reason: str | None = None
         sides = (select_by("perplexity", target=side) for side in (perplexity.target, OTHERS))
-        self._rule = Stopping(balance_of(*sides), patience, least)
+        self._rule = stop_after(balance_of(*sides), patience, least)
         self._names = {target: f"eval_{target}_perplexity" for target in (perplexity.target, OTHERS)}
         self._memory: Memory = {}
         self._seen, self._step = 0, -1

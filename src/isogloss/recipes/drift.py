@@ -43,7 +43,7 @@ from isogloss.training.loop import Settings, Training, join, saved_models
 from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
-from isogloss.training.stopping import Stopping, balance_of, select_by
+from isogloss.training.stopping import balance_of, select_by, stop_after
 
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
@@ -118,7 +118,7 @@ def drift(
     selection = select_by("perplexity", target=languages[0], data="validation", unit="token")
     if stop == "balance":
         selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
-    stopping = None if stop == "never" else Stopping(selection, patience=patience)
+    rule = None if stop == "never" else stop_after(selection, patience)
     kept = replace(selection, higher=not selection.higher) if keep_worst else selection
     name, native_name = model_names(model, native)
     parallel = recipe.parallel_texts(bitext, languages)
@@ -173,7 +173,7 @@ def drift(
             probes=probes,
             plan=planned,
             selection=kept,
-            stop=stopping,
+            stop=rule,
             progress=progress,
         )
         if training.stopped:

@@ -12,10 +12,10 @@ where memory is what JSON can hold, empty at first. The loop carries it and keep
 that was killed and goes on stops where it would have stopped: readings from before the checkpoint are not taken again.
 
     choice = select_by("perplexity", target="nl", unit="token")
-    train(training, probes=probes, selection=choice, stop=Stopping(choice, patience=5))
+    train(training, probes=probes, selection=choice, stop=stop_after(choice, patience=5))
 
     both = balance_of(choice, select_by("perplexity", target="others", unit="token"))
-    train(training, probes=probes, checkpoints=checkpoints, selection=both, stop=Stopping(both, patience=5))
+    train(training, probes=probes, checkpoints=checkpoints, selection=both, stop=stop_after(both, patience=5))
 """
 
 import math
@@ -100,48 +100,41 @@ def balance_of(target: Choice, others: Choice) -> Choice:
     return Choice(f"the balance of {target.title} and {others.title}", False, value)
 
 
-@dataclass(frozen=True)
-class Stopping:
+def stop_after(selection: Choice, patience: int, least: float = 0.0) -> Rule:
     """A rule: stop when the choice's reading has not become better by more than `least` for `patience` evaluations.
 
     A reading is compared with the best so far, so slow progress adds up until it is more than `least`. One that is no
-    number is no progress. A step without the reading is no evaluation.
+    number is no progress. A step without the reading is no evaluation. Memory holds the best value, its step, and the
+    evaluations since.
 
-    >>> rule = Stopping(select_by("perplexity"), patience=2)
+    >>> rule = stop_after(select_by("perplexity"), patience=2)
     >>> memory = {}
     >>> for step, value in enumerate((9.0, 7.0, 8.0, 7.0)):
     ...     memory, sentence = rule(memory, step, [{"measure": "perplexity", "value": value}])
     >>> sentence
     'perplexity has not improved since step 1 (patience 2)'
     """
+    if patience < 1:
+        raise InputError(f"patience is 1 evaluation or more, not {patience}")
+    if not 0 <= least < math.inf:
+        raise InputError(f"the least improvement that counts is 0 or more, not {least}")
 
-    selection: Choice
-    patience: int
-    least: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.patience < 1:
-            raise InputError(f"patience is 1 evaluation or more, not {self.patience}")
-        if not 0 <= self.least < math.inf:
-            raise InputError(f"the least improvement that counts is 0 or more, not {self.least}")
-
-    def __call__(self, memory: Memory, step: int, readings: Sequence[Reading]) -> tuple[Memory, str | None]:
-        """The rule itself: memory holds the best value, its step, and the evaluations since."""
-        value = self.selection.value(readings)
+    def rule(memory: Memory, step: int, readings: Sequence[Reading]) -> tuple[Memory, str | None]:
+        value = selection.value(readings)
         if value is None:
             if step == 0:  # when every probe is taken: what is not read now will never be
                 measures = ", ".join(dict.fromkeys(reading["measure"] for reading in readings))
                 raise InputError(
-                    f"training cannot stop by {self.selection.title}: no probe reads it (they read {measures}); mend "
-                    "its coordinates or add the probe"
+                    f"training cannot stop by {selection.title}: no probe reads it (they read {measures}); mend its "
+                    "coordinates or add the probe"
                 )
             return memory, None
-        best, at, waited = memory.get("best"), memory.get("step"), memory.get("waited", 0)
-        if self.selection.better(value, best, least=self.least):
+        if selection.better(value, memory.get("best"), least=least):
             return {"best": value, "step": step, "waited": 0}, None
-        waited += 1
-        if waited < self.patience:
-            return {"best": best, "step": at, "waited": waited}, None
-        since = "has been no number" if at is None else f"has not improved since step {at}"
-        sentence = f"{self.selection.title} {since} (patience {self.patience})"
-        return {"best": best, "step": at, "waited": waited}, sentence
+        memory = {"best": None, "step": None, **memory, "waited": memory.get("waited", 0) + 1}
+        if memory["waited"] < patience:
+            return memory, None
+        since = "has been no number" if memory["step"] is None else f"has not improved since step {memory['step']}"
+        return memory, f"{selection.title} {since} (patience {patience})"
+
+    return rule
