@@ -25,8 +25,8 @@ from isogloss import progress
 from isogloss.errors import InputError, ended_in_order
 from isogloss.recipes import RECIPES
 
-INTERRUPTED, TERMINATED = 130, 143  # exit codes of a command that was stopped
-STOPPED = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}
+INTERRUPTED = 130
+STOPPED = {INTERRUPTED: "interrupted", 143: "terminated"}  # exit codes of a command that was stopped
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_help_panel="Run folder")]
@@ -146,14 +146,9 @@ def carry_out(
 ) -> None:
     """Do work in a run folder, draw its page and say what came out; of jobs that failed it is said last.
 
-    Args:
-        work: `work(out=folder, resume=resume, progress=bars)` returns the table.
-        usual: The folder where `out` names none.
-        sentences: What to say of the table; by default the verdict on the run.
-        out: The run folder that was asked for.
-        resume: Whether to go on with the run that is there.
-        quiet: Whether no progress is shown.
-        report: Whether the page is drawn, where the packages for that are installed.
+    work: `work(out=folder, resume=resume, progress=bars)` returns the table. usual: the folder where `out` names none.
+    sentences: what to say of the table, by default the verdict on the run. report: whether the page is drawn, where the
+    packages for that are installed.
     """
     from isogloss.recipes.jobs import JobsFailed
     from isogloss.report import verdict, write_page

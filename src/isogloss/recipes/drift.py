@@ -243,12 +243,8 @@ def sentence_training(
 def word_samples(stack: Stack, *, validation: Corpus, words: int, attention: bool, **how: Any) -> list[Sample]:
     """A stack's vectors of two samples of words: words of the validation text, and those of its first sentences.
 
-    Args:
-        stack: The model as it is now.
-        validation: The text.
-        words: The size of the first sample.
-        attention: Whether to read what attention adds in each layer, besides the states.
-        how: Arguments of `sample_vectors`.
+    words: the size of the first sample. attention: whether to read what attention adds in each layer, besides the
+    states. how: more arguments of `sample_vectors`.
     """
     first = validation.sentences[:FIRST_BATCH]
     batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")

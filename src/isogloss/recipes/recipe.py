@@ -376,8 +376,7 @@ def optimisation(
 def training_rows(training: Training, coordinates: Row, *, loss: Row, **how: Any) -> Iterator[list[Row]]:
     """The readings of `train(training, **how)` as rows with these coordinates; those of the loss have `loss`, too."""
     for readings in train(training, **how):
-        cells = [{**coordinates, **(loss if each["measure"] == "loss" else {})} for each in readings]
-        yield [row(**{**each, **own}) for each, own in zip(readings, cells, strict=True)]
+        yield [row(**{**each, **coordinates, **(loss if each["measure"] == "loss" else {})}) for each in readings]
 
 
 def model_name(given: str | Path) -> str:
