@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -461,21 +461,16 @@ def native_worse(results: Results) -> Iterator[Contrast]:
         words = ""
 
 
-def _epoch(results: Results, each: str) -> float:
-    """Steps in an epoch: a third of all."""
-    return float(results.where(measure="perplexity", data="validation", plan=each)["step"].max()) / EPOCHS
-
-
 @Claim("settles")
 def settles(results: Results) -> Iterator[Contrast]:
     """The distance of every block to the native model settles, away from zero."""
-    curves, late = needed(_distances(results, ALL), NO_DISTANCES + ALL), 2 * _epoch(results, ALL)
+    curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
+    late = _epochs(next(iter(curves.values())))[-1]
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
     moved = {block: over_seeds(_range(curve, late) / curve.end).clipped(0.0, np.inf) for block, curve in curves.items()}
-    still = {}
-    for block in curves:  # the better of two judgements
-        sides = (below(rest[block], REST), below(moved[block], LITTLE))
-        still[block] = next((side for side in evidence.Side if side in sides), None)
+    sides = {block: (below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
+    # The better of two judgements.
+    still = {block: next((side for side in evidence.Side if side in both), None) for block, both in sides.items()}
     left = {block: _factor(curve) for block, curve in curves.items()}
     most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
     moving = [str(block) for block, settled in still.items() if settled is not None and not settled]
@@ -506,7 +501,7 @@ def last_layer(results: Results) -> Iterator[Contrast]:
     curves = needed(_distances(results, LAST_1), NO_DISTANCES + LAST_1)
     top = max(curves)
     words = f"{{}} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
-    yield contrast(words, _rest(curves[top], _epoch(results, LAST_1)), below, REST)
+    yield contrast(words, _rest(curves[top], _epochs(curves[top])[0]), below, REST)
 
 
 def _rest(curves: Curves, step: float) -> Interval:
@@ -540,29 +535,15 @@ def _span(steps: evidence.Floats) -> str:
 
 
 CLAIMS = (
-    null,
-    forgetting,
-    falls,
-    crossed,
-    _order(
-        "all layers best",
-        "Training all layers gives the lowest test perplexity.",
-        *((ALL, other) for other in PLANS if other != ALL),
-    ),
-    _order(
-        "gradual second",
-        "Gradual unfreezing comes second.",
-        *((ALL, GRADUAL), (GRADUAL, LAST_6), (GRADUAL, LAST_3), (GRADUAL, LAST_1)),
-    ),
+    *(null, forgetting, falls, crossed),
+    _order("all layers best", "Training all layers gives the lowest test perplexity.", *product([ALL], [*PLANS][1:])),
+    _order("gradual second", "Gradual unfreezing comes second.", (ALL, GRADUAL), *product([GRADUAL], [*PLANS][2:])),
     _order(
         "then last 6, 3, 1",
         "Then follow the last 6 layers, the last 3 and the last one.",
-        *((LAST_6, LAST_3), (LAST_3, LAST_1)),
+        *pairwise((LAST_6, LAST_3, LAST_1)),
     ),
-    native_worse,
-    settles,
-    levels,
-    last_layer,
+    *(native_worse, settles, levels, last_layer),
 )
 
 

@@ -82,7 +82,7 @@ COVERED = {
     "xquad": ("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh", "qab", "qac"),
     "mlqa": ("ar", "de", "es", "hi", "vi", "zh", "qab"),
 }
-OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "source", "target", "unit")  # columns
+OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "source", "target", "unit", "data")
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -542,9 +542,9 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         else:  # centred retrieval and debiased CKA of sentences at every layer; the model as it was has no seed
             own |= {"task": "align"} | ({} if own["plan"] == BEFORE else {"seed": job.coordinates["seed"]})
             wanted = (table["measure"] + " " + table["method"]).isin(("p@1 centred", "cka debiased"))
-            for entry in records(table[wanted & (table["unit"] == "sentence") & table["layer"].notna()]):
-                values = {column: entry[column] for column in OF_MAPS if column in entry}
-                rows["map"].append({**values, **own, "data": str(entry["data"]).partition(".")[0]})
+            wanted &= (table["unit"] == "sentence") & table["layer"].notna()
+            for entry in records(table.loc[wanted, list(OF_MAPS)]):
+                rows["map"].append({**entry, **own, "data": str(entry["data"]).partition(".")[0]})
     scores = rows["transfer"]
     others = [entry for entry in scores if entry["target"] != entry["source"]]
     scores += list(evidence.mean_over(others, "target", target=OTHERS))
@@ -599,10 +599,9 @@ def _groups(results: Results) -> list[list[str]]:
     return [group for group in (*known, [code for code in codes if not any(code in group for group in known)]) if group]
 
 
-def _score(results: Results, data: str, alignment: str, target: str = OTHERS, **own: Any) -> Seeds:
-    """The score on a test by seed, zero-shot and by the test's own measure unless other coordinates are named."""
-    at = {"measure": SCORES[data], "data": data, "plan": alignment, "target": target, "condition": None, "layer": None}
-    return results.values(**{**at, **own})
+def _score(results: Results, data: str, alignment: str, target: str = OTHERS) -> Seeds:
+    """The score on a test by seed, zero-shot and by the test's own measure."""
+    return results.values(measure=SCORES[data], data=data, plan=alignment, target=target, condition=None)
 
 
 def _factor(results: Results, alignment: str, target: str | None = None) -> Seeds:
@@ -644,7 +643,8 @@ def _at_best(
 
 # ------------------------------------------------------------------------------------------------ the claims
 
-XNLI_SCORES = {"measure": "accuracy", "data": "xnli", "condition": None}
+ACCURACY = {"measure": "accuracy", "condition": None}  # zero-shot
+XNLI_SCORES = {**ACCURACY, "data": "xnli"}
 
 
 @Claim("above chance", missing="no inference was run")
@@ -706,11 +706,9 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
     codes = results.distinct("target", measure="perplexity")
     factors = {code: over_seeds(factor, log=True) for code in codes if (factor := _factor(results, BOTH, code))}
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
-    words = ", ".join(f"{evidence.target_title(code)} {factor.share}" for code, factor in factors.items())
-    words = f"factors with both losses: {words}; means over languages of the others: "
-    words += ", ".join(
-        f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each
-    )
+    told = ", ".join(f"{evidence.target_title(code)} {factor.share}" for code, factor in factors.items())
+    means = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
+    words = f"factors with both losses: {told}; means over languages of the others: {', '.join(means)}"
     if factors:
         fewest = min(factor.n for factor in factors.values())
         yield Contrast(words, evidence.all_of(evidence.below(factor, 1.0) for factor in factors.values()), fewest)
@@ -758,9 +756,6 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ the tables
 
 
-ACCURACY = {"measure": "accuracy", "condition": None, "layer": None}  # zero-shot
-
-
 def tables(results: Results) -> list[Table]:
     """Before and after in one table, then every test by language, as far as the rows allow."""
     source, names = results.source, _alignments(results)
@@ -773,10 +768,8 @@ def tables(results: Results) -> list[Table]:
     def elsewhere(model: str, data: str, target: str) -> str:
         return PUBLISHED.cell(model=model, measure="accuracy", data=data, target=target)
 
-    known = PUBLISHED.where(measure="accuracy") if source == "en" and languages else []
-    rows: dict[str, Any] = {
-        f"{line['model']}, published": {"model": line["model"], "read": elsewhere} for line in known
-    }
+    known = [line["model"] for line in PUBLISHED.where(measure="accuracy")] if source == "en" and languages else []
+    rows: dict[str, Any] = {f"{model}, published": {"model": model, "read": elsewhere} for model in known}
     rows |= {titled(name): {**ACCURACY, "plan": name} for name in names}
     xnli = columns("xnli", source, *languages, OTHERS)
     notes = [f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."]
