@@ -162,8 +162,6 @@ def test_no_map_only_normalises():
     (centred,) = parse_mappings("centred")
     none = centred.fit(x, y, spaces=(x, y))
     assert torch.allclose(none(x), x - x.mean(0)) and not none.underdetermined
-    with pytest.raises(InputError, match="without a map they must be equal"):
-        centred.fit(x, y, spaces=(x, y[:, :4]))
 
 
 def test_a_mapping_stands_in_a_chain(tiny):
@@ -182,7 +180,6 @@ def test_a_mapping_stands_in_a_chain(tiny):
         (lambda x: ig.procrustes(x, x, normalise="z"), "normalisation 'z' is not known; choose none"),
         (lambda x: ig.procrustes(x, x, restore="z"), "restore 'z' is not known; choose normalised"),
         (lambda x: ig.procrustes(x, x, refine=-1), "refine takes a number of rounds from 0 on, not -1"),
-        (lambda x: fit_mapping(x, x, method="ridge", ridge_strength=-1), "strength of ridge must be at least 0"),
         (lambda x: ig.procrustes(x, x[:3]), "x has 20 items and y has 3"),
         (lambda x: ig.procrustes(x * torch.nan, x), "not finite"),
         (lambda x: ig.procrustes(x, x)(x[:, :2]), "width 2 and the mapping takes 4"),

@@ -92,11 +92,6 @@ def test_sums_lie_on_disk_and_a_layer_at_a_time_is_in_memory(stack, tmp_path):
     assert peak < 0.8 * len(stack.cuts) * len(chosen) * stack.width * 8
 
 
-def test_no_words_is_a_mistake(stack, tmp_path):
-    with pytest.raises(InputError, match="no words of en to take vectors of"):
-        type_vectors(stack, TEXT, "en", types=[], folder=tmp_path)
-
-
 def test_types_are_counted_lower_cased_and_with_letters(monkeypatch):
     found = count_types(TEXT, "en")
     assert found["the"] == 5 and found["cat"] == 3 and "*" not in found and "," not in found

@@ -71,7 +71,7 @@ def fit_mapping(
         refine: rounds in which the pairs are replaced by rows of the two spaces that are each other's nearest by CSLS,
             and the map is fitted again (Conneau et al. 2018 take 5). The first 10,000 rows are looked at, so spaces
             should be in order of frequency.
-        ridge_strength: the penalty on |W|^2 of ridge.
+        ridge_strength: the penalty on |W|^2 of ridge, at least 0.
     """
     if method not in MAPPINGS:
         raise InputError(f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
@@ -81,8 +81,6 @@ def fit_mapping(
             f"x has width {x.shape[1]} and y has width {y.shape[1]}; a rotation leads from a space to one equally "
             "wide, so take models of one width, or least-squares"
         )
-    if ridge_strength < 0:
-        raise InputError(f"the strength of ridge must be at least 0, not {ridge_strength}")
     if refine < 0:
         raise InputError(f"refine takes a number of rounds from 0 on, not {refine}")
     whole_x, whole_y = (x, y) if spaces is None else spaces
@@ -173,16 +171,13 @@ class MappingSpec:
     def fit(self, x: Tensor, y: Tensor, *, spaces: Spaces, **more: Any) -> Mapping:
         """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and what more there is are those of `fit_mapping`.
 
-        Without a method it only normalises each space: what a map must beat.
+        Without a method it only normalises each space, of equal widths then: what a map must beat.
         """
         if self.learns:
             how = {"method": self.method, "normalise": self.normalise, "spaces": spaces, **self.options, **more}
             return fit_mapping(x, y, **how)
-        wide, other = (space.shape[1] for space in spaces)
-        if wide != other:
-            raise InputError(f"x has width {wide} and y has width {other}; without a map they must be equal")
         source, target = (normalisation(space, self.normalise) for space in spaces)
-        return Mapping("none", torch.eye(wide, dtype=torch.float64), source, target, 0)
+        return Mapping("none", torch.eye(x.shape[1], dtype=torch.float64), source, target, 0)
 
 
 def parse_mappings(text: str | Sequence[str], **options: Any) -> list[MappingSpec]:

@@ -91,7 +91,7 @@ def without_dropout(model: nn.Module) -> None:
 
 
 def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack:
-    """A new stack: embeddings and blocks 1 to `cut` of this one, and `count` fresh blocks of its own kind above them.
+    """A new stack: embeddings and blocks 1 to `cut` of a whole encoder, and `count` fresh blocks of its kind above.
 
     The lower part is a copy, equal to the bit; blocks above it, and a final norm where the model has one, are as the
     model's own class draws them, from the seed alone; the global random state is left as it was. Its depth is
@@ -100,12 +100,6 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
     >>> with_fresh_blocks(stack, 4, count=4, seed=0).cuts  # doctest: +SKIP
     range(0, 9)
     """
-    if stack.family.kind != "encoder" or stack.first != 0:
-        raise InputError(f"{stack.name} cannot be cut: fresh blocks stand on the lower part of a whole encoder")
-    if not 0 <= cut <= stack.last:
-        raise InputError(f"{stack.name} has cuts 0 to {stack.last}; fresh blocks cannot stand on cut {cut}")
-    if count < 1:
-        raise InputError(f"at least 1 fresh block is needed, not {count}")
     config = stack.model.config
     facts = config.to_dict()
     for listed in ("layer_types", "transformers_version", "model_type"):  # what is listed by block is as its class says

@@ -73,11 +73,6 @@ class Stack:
         return f"Stack({self.name!r}, cuts {self.first} to {self.last}, {self.width} wide, {self.dtype}, {self.device})"
 
     @property
-    def parts(self) -> "list[Stack]":
-        """The stack alone, where a `Chain` has its slices."""
-        return [self]
-
-    @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.model.parameters()).device
@@ -281,18 +276,12 @@ class Chain:
         return self.cuts
 
     def read(
-        self,
-        batch: Batch,
-        layers: Sequence[int] | None = None,
-        *,
-        reduce: Reduce = lambda cut, states: states,
-        part: Part = "states",
+        self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce = lambda cut, states: states
     ) -> dict[int, Any]:
         """Run a batch and reduce each wanted cut as soon as it is there; see `Stack.read`."""
-        known = self.cuts_of(part)
-        wanted = set(known if layers is None else layers)
-        if not wanted <= set(known):
-            raise InputError(f"{self.name} has cuts 0 to {known[-1]}, not {sorted(wanted - set(known))}")
+        wanted = set(self.cuts if layers is None else layers)
+        if not wanted <= set(self.cuts):
+            raise InputError(f"{self.name} has cuts 0 to {self.cuts[-1]}, not {sorted(wanted - set(self.cuts))}")
 
         def keep(inside: Mapping[int, int], cut: int, states: Tensor) -> Any:
             return reduce(inside[cut], states) if cut in inside else states

@@ -90,7 +90,9 @@ def stream(
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
     if pool not in POOLS:
         raise InputError(f"pool {pool!r} is not known; choose {' or '.join(POOLS)}")
-    wanted = list(stack.cuts_of(part) if layers is None else layers)
+    how: dict[str, Any] = {} if part == "states" else {"part": part}
+    known = stack.cuts_of(part)
+    wanted = list(known if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
     # Where a CPU pads, larger batches would pad more than they save.
     budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
@@ -128,7 +130,7 @@ def stream(
             batch = whole.take(members).to(stack.device)
             numbered = {unit: _number_items(batch, unit) for unit in units}
             with measuring(stack.model), ready():
-                states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), part=part)
+                states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), **how)
             for unit, (own_items, _) in numbered.items():
                 pooled[unit].append(torch.stack([states[layer][unit] for layer in wanted]))
                 items[unit].append(own_items.cpu() + torch.tensor([len(numbers), 0]))
@@ -149,7 +151,8 @@ def prepare(stack: Stack | Chain, sentences: int) -> Prepared:
     """What makes reading so many sentences faster: on a CPU, the weights as they are now laid out for its kernels."""
     if sentences < WORTH_LAYING_OUT:
         return nullcontext
-    return laid_out([(block, part.family) for part in stack.parts for block in part.blocks])
+    parts = stack.parts if isinstance(stack, Chain) else [stack]
+    return laid_out([(block, part.family) for part in parts for block in part.blocks])
 
 
 def vectors(

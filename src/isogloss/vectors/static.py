@@ -94,8 +94,6 @@ def type_vectors(
     has no vector, and is left out.
     """
     wanted = list(stack.cuts if layers is None else layers)
-    if not types:
-        raise InputError(f"there are no words of {language} to take vectors of")
     store, in_progress = VectorStore(folder, mark=f"{language}.json"), f".{language}.sums"
     if not store.complete:
         done = shortened = 0
