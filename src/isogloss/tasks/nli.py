@@ -50,5 +50,5 @@ NLI = Task(
     decode=lambda example, predictions, labels: labels[int(predictions[0].guess[0][0])],
     gold=lambda example: example.label,
     score=score,
-    segments=Segments(("first", "second"), switched=(0, 1), rows=pair_rows, label="label"),
+    segments=Segments(("first", "second"), switched=(0, 1), rows=pair_rows, labelled=True),
 )

@@ -63,14 +63,14 @@ class Segments:
 
     names: the fields of an example that are its segments. switched: numbers of those that may come from a translation.
     rows(file, problem): every row of a file, in order. answers: whether the second segment has `answers`, which begin
-    at `starts`, and stay word for word. label: the field that is the same in a translation, where there is one.
+    at `starts`, and stay word for word. labelled: whether an example has a `label`, which a translation has, too.
     """
 
     names: tuple[str, str]
     switched: tuple[int, ...]
     rows: Callable[[Source, Problem], Iterator[FileRow]]
     answers: bool = False
-    label: str | None = None
+    labelled: bool = False
 
     def texts(self, example: Any) -> list[tuple[str, Sequence[Span]]]:
         """Each segment and the spans in it where no word may be replaced."""
@@ -91,8 +91,9 @@ class Segments:
 
     def differ(self, example: Any, translation: Any) -> str:
         """Why the two cannot be translations of each other, "" where they can."""
-        own, other = (getattr(each, self.label) if self.label else "" for each in (example, translation))
-        return "" if own == other else f"the {self.label} is {other!r}, and {own!r}"
+        if self.labelled and example.label != translation.label:
+            return f"the label is {translation.label!r}, and {example.label!r}"
+        return ""
 
 
 Example = Any
