@@ -89,7 +89,7 @@ def stream(
     if unknown:
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
     if pool not in POOLS:
-        raise InputError(f"pool {pool!r} is not known; choose {' or '.join(POOLS)}")
+        raise InputError(f"pool {pool!r} is not known; choose mean or first")
     how: dict[str, Any] = {} if part == "states" else {"part": part}
     known = stack.cuts_of(part)
     wanted = list(known if layers is None else layers)
