@@ -211,19 +211,17 @@ def centre_gram(k: Tensor, form: str = "cka") -> Tensor:
     removed and rows then sum to zero, so that inner products over n (n - 3) are unbiased HSIC values. "cka_uncentred":
     as they are.
     """
-    n = k.shape[-1]
     if form == "cka_uncentred":
         return k
-    if form == "cka_biased":
-        means = k.mean(dim=-1)
-        means = means - means.mean(dim=-1, keepdim=True) / 2
-        return k - means[..., :, None] - means[..., None, :]
-    k = k.clone()
-    k.diagonal(dim1=-2, dim2=-1).zero_()
-    means = k.sum(dim=-1) / (n - 2)
-    means = means - means.sum(dim=-1, keepdim=True) / (2 * (n - 1))
+    n, debiased = k.shape[-1], form == "cka"
+    if debiased:
+        k = k.clone()
+        k.diagonal(dim1=-2, dim2=-1).zero_()
+    means = k.sum(dim=-1) / (n - 2 * debiased)
+    means = means - means.sum(dim=-1, keepdim=True) / (2 * (n - debiased))
     k = k - means[..., :, None] - means[..., None, :]
-    k.diagonal(dim1=-2, dim2=-1).zero_()
+    if debiased:
+        k.diagonal(dim1=-2, dim2=-1).zero_()
     return k
 
 

@@ -47,19 +47,12 @@ class Batch:
         """These sentences of the batch, in this order."""
         chosen = torch.as_tensor(order, dtype=torch.long, device=self.lengths.device)
         starts = torch.cumsum(self.lengths, 0) - self.lengths
-        lengths = self.lengths[chosen]
-        total = int(lengths.sum())
+        lengths, rows, shortened = (values[chosen] for values in (self.lengths, self.rows, self.shortened))
         shift = starts[chosen] - (torch.cumsum(lengths, 0) - lengths)
-        tokens = torch.arange(total, device=chosen.device) + torch.repeat_interleave(shift, lengths)
-        return Batch(
-            self.ids[tokens],
-            lengths,
-            self.content[tokens],
-            self.words[tokens],
-            self.rows[chosen],
-            self.shortened[chosen],
-            None if self.types is None else self.types[tokens],
-        )
+        tokens = torch.arange(int(lengths.sum()), device=chosen.device) + torch.repeat_interleave(shift, lengths)
+        ids, content, words = (values[tokens] for values in (self.ids, self.content, self.words))
+        types = None if self.types is None else self.types[tokens]
+        return Batch(ids, lengths, content, words, rows, shortened, types)
 
     def sentence_of_tokens(self) -> Tensor:
         """For each token the number of its sentence within the batch, (tokens,)."""

@@ -28,6 +28,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus, Span
 from isogloss.text.languages import plain
@@ -52,14 +54,9 @@ _LAST = 0x1FFFF
 @cache
 def _class_of(categories: tuple[str, ...]) -> str:
     """The characters of these Unicode categories as the inside of a regular expression's [...]."""
-    ranges: list[list[int]] = []
-    for number in range(_LAST + 1):
-        if unicodedata.category(chr(number)) in categories:
-            if ranges and ranges[-1][1] == number - 1:
-                ranges[-1][1] = number
-            else:
-                ranges.append([number, number])
-    return "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in ranges)
+    numbers = [number for number in range(_LAST + 1) if unicodedata.category(chr(number)) in categories]
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
+    return "".join(f"\\U{run[0]:08x}-\\U{run[-1]:08x}" for run in runs)
 
 
 @cache
