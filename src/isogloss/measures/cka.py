@@ -530,9 +530,8 @@ class CkaStream:
     def update(self, chunks: Mapping[str, Tensor]) -> None:
         """Take in the next rows of every language: language -> (b, d), the same items in the same order."""
         rows = {language: matrix(chunks[language], name=language) for language in self.languages}
-        if len({x.shape[0] for x in rows.values()}) > 1:
-            counts = ", ".join(f"{language} {x.shape[0]}" for language, x in rows.items())
-            raise InputError(f"a chunk must hold the same items in every language: {counts}")
+        counts = ", ".join(f"{language} {len(x)}" for language, x in rows.items())
+        require(len({*map(len, rows.values())}) == 1, f"a chunk must hold the same items in every language: {counts}")
         if self._pending:
             rows = {language: torch.cat([self._pending[language], x]) for language, x in rows.items()}
         total = rows[self.languages[0]].shape[0]

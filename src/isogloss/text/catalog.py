@@ -33,7 +33,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.progress import Progress, silent
 from isogloss.text.languages import code, is_code
 from isogloss.text.readers import lines
@@ -83,9 +83,8 @@ def data_dir(option: Source | None = None) -> Path:
     if not folder:
         raise InputError(f"no data folder is set; give --data DIR or set the environment variable {VARIABLE}")
     path = Path(folder).expanduser()
-    if not path.is_dir():
-        given = "--data" if option else VARIABLE
-        raise InputError(f"the data folder {path} (from {given}) is no folder; it should hold one folder a data set")
+    given = f"the data folder {path} (from {'--data' if option else VARIABLE})"
+    require(path.is_dir(), f"{given} is no folder; it should hold one folder a data set")
     return path
 
 

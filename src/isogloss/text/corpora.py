@@ -73,11 +73,10 @@ class Bitext:
 
     def __post_init__(self) -> None:
         lengths = {corpus.language: len(corpus) for corpus in self.corpora}
-        if len(lengths) < len(self.corpora):
-            raise InputError(f"{self.name or 'bitext'}: a language is listed twice in {self.languages}")
-        if len(set(lengths.values())) > 1:
-            counts = ", ".join(f"{corpus.name or corpus.language} has {len(corpus):,} lines" for corpus in self.corpora)
-            raise InputError(f"the sides of a bitext must have equally many lines: {counts}")
+        twice = f"{self.name or 'bitext'}: a language is listed twice in {self.languages}"
+        require(len(lengths) == len(self.corpora), twice)
+        counts = ", ".join(f"{corpus.name or corpus.language} has {len(corpus):,} lines" for corpus in self.corpora)
+        require(len({*lengths.values()}) <= 1, f"the sides of a bitext must have equally many lines: {counts}")
 
     def __iter__(self) -> Iterator[Corpus]:
         return iter(self.corpora)

@@ -17,13 +17,14 @@ the others in another order, and by position half of its rows would be no transl
 A row that cannot be used takes its sentence with it: a sentence with a hole would teach something wrong.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.text.corpora import Bitext, Corpus, Span
 from isogloss.text.readers.lines import BadRow, Problem, Source, fail, file_path, plain_name, require_rows, usable_lines
 
@@ -206,15 +207,12 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
     dropped = 0
     if all(tree.identifier for bank in banks for tree in bank):
         indexes = [{tree.identifier: tree for tree in bank} for bank in banks]
-        for path, bank, index in zip(paths, banks, indexes, strict=True):
-            if len(index) < len(bank):
-                identifiers = [tree.identifier for tree in bank]
-                twice = next(each for each in identifiers if identifiers.count(each) > 1)
-                raise InputError(f"{path}: sent_id {twice} occurs more than once; rows are joined by sent_id")
+        for path, bank in zip(paths, banks, strict=True):
+            for identifier, count in Counter(tree.identifier for tree in bank).most_common(1):
+                require(count == 1, f"{path}: sent_id {identifier} occurs more than once; rows are joined by sent_id")
         common = [each for each in indexes[0] if all(each in index for index in indexes[1:])]
-        if not common:
-            names = ", ".join(path.name for path in paths)
-            raise InputError(f"no sent_id occurs in every one of {names}; are these parallel treebanks?")
+        names = ", ".join(path.name for path in paths)
+        require(common, f"no sent_id occurs in every one of {names}; are these parallel treebanks?")
         dropped = len(banks[0]) - len(common)
         banks = [[index[each] for each in common] for index in indexes]
     elif len({len(bank) for bank in banks}) > 1:

@@ -109,10 +109,8 @@ def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> Para
         return lines.open_table(files[0], languages)
     by_name = [lines.language_of(file) for file in files]
     named = languages or by_name
-    if len(named) != len(files):
-        raise InputError(
-            f"{len(files)} files but {len(named)} languages ({', '.join(languages or ())}): give one a file"
-        )
+    counts = f"{len(files)} files but {len(named)} languages ({', '.join(languages or ())})"
+    require(len(named) == len(files), f"{counts}: give one a file")
     unclear = [file.name for file, language in zip(files, named, strict=True) if language is None]
     if unclear:
         raise InputError(
@@ -214,9 +212,8 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
     # A text answers a choice of languages when it has all of them, or when all that it has was chosen.
     choice = set(languages or ())
     fitting = [each for each in texts if not choice or choice <= {*each.languages} or choice >= {*each.languages}]
-    if not fitting:
-        available = ", ".join("-".join(each.languages) for each in texts)
-        raise InputError(f"{folder} has no {kind} of {', '.join(languages or ())}; it has {available}")
+    available = ", ".join("-".join(each.languages) for each in texts)
+    require(fitting, f"{folder} has no {kind} of {', '.join(languages or ())}; it has {available}")
     shared = [None if languages is None else [each for each in languages if each in text.languages] for text in fitting]
     return list(map(_read, fitting, shared))
 
