@@ -170,8 +170,8 @@ def carry_out(
             return
         if report and len(table) and _can_draw():
             page = write_page([folder], folder / "report.html", bars)
-    found = (sentences(table) if sentences else verdict(folder)) if len(table) else []
-    for sentence in [*found, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
+    findings = (sentences(table) if sentences else verdict(folder)) if len(table) else []
+    for sentence in [*findings, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
         typer.echo(sentence)
     typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
     if (folder / "model").is_dir():

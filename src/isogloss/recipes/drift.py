@@ -119,7 +119,7 @@ def drift(
     if stop == "balance":
         selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
     rule = None if stop == "never" else stop_after(selection, patience)
-    kept = replace(selection, higher=not selection.higher) if keep_worst else selection
+    best_by = replace(selection, higher=not selection.higher) if keep_worst else selection
     name, native_name = model_names(model, native)
     parallel = recipe.parallel_texts(bitext, languages)
     native_model, native_stack = load_masked_lm(native, device=hardware) if native is not None else (None, None)
@@ -172,7 +172,7 @@ def drift(
             checkpoints=Checkpoints(folder, export, checkpoint),
             probes=probes,
             plan=planned,
-            selection=kept,
+            selection=best_by,
             stop=rule,
             progress=progress,
         )

@@ -22,7 +22,6 @@ their own clock. A worker that lost its lease, or saw no renewal of it for two t
 exit code `LOST`: it has ended before another may take its place.
 """
 
-import inspect
 import json
 import os
 import signal
@@ -226,11 +225,10 @@ def refuse_others(jobs: Sequence[Job]) -> None:
         if not made:
             continue
         options = find_recipe(job.recipe).options
-        asked = recorded_arguments(options, {name: value for name, value in job.options.items() if name in options})
-        for name, option in options.items():
-            # A run records the defaults, too, which a job does not give; a default that is text may be a file's name.
-            if isinstance(made.get(name), int | float) and option.default is not inspect.Parameter.empty:
-                asked.setdefault(name, option.default)
+        # A run records the defaults, too, which a job does not give; a default that is text may be a file's name.
+        usual = {name: option.default for name, option in options.items() if isinstance(made.get(name), int | float)}
+        given = {name: value for name, value in {**usual, **job.options}.items() if name in options}
+        asked = recorded_arguments(options, given)
         for name in sorted(asked.keys() - MACHINE_OPTIONS):
             before, now = made.get(name), asked[name]
             only_reading = before is None and isinstance(now, str)  # how text is read, which a run does not record
