@@ -4,6 +4,8 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.papers.treebanks import (
+    FIRST_HALF,
+    SECOND_HALF,
     TaskFile,
     choose,
     cut_file,
@@ -34,7 +36,7 @@ def test_sentences_are_chosen_by_their_ids_so_that_translations_stay_together():
 
 def test_dev_and_test_halves_of_one_file_share_no_sentence():
     tags = sentences(invented(("qaa", "qab"), "dev", 200, "wikiann")["qaa"].splitlines())
-    dev, test = (choose(tags, None, half) for half in ("dev", "test"))
+    dev, test = (choose(tags, None, half) for half in (FIRST_HALF, SECOND_HALF))
     joined = [{"\n".join(block) for block in half} for half in (dev, test)]
     assert not joined[0] & joined[1] and len(dev) + len(test) == 200 and min(len(dev), len(test)) > 60
 

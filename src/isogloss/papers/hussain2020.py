@@ -28,7 +28,6 @@ from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.jexus2020 import XNLI
-from isogloss.papers.paper import by_scale
 from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, contrast, needed, over_seeds
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
@@ -78,7 +77,6 @@ SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-H200 = paper.H200
 SCALES = paper.scale_table(
     language=("qaa", "nl", "nl"),  # what is tuned on
     others=(("qab", "qac"), ("en", "de", "fr", "es", "ru", "zh"), tuple(sorted(("en", *XNLI)))),  # those watched
@@ -93,7 +91,7 @@ SCALES = paper.scale_table(
     pretraining=(paper.TINY, {"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000}, {}),
     native_steps=(60, 3000, 0),
     seconds=(1.3, 276, 1_416),  # about how long a job takes
-    measured=(paper.EPYC, f"{H200}; mini is as deep and smaller, so this is more than it takes", H200),
+    measured=(paper.EPYC, f"{paper.H200}; mini is as deep and smaller, so this is more than it takes", paper.H200),
 )
 
 
@@ -103,10 +101,10 @@ def plan(
     text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
     native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
     native_text: Annotated[str | None, "file the native model is pretrained on; default: what is tuned on"] = None,
-    native_steps: Annotated[int | None, by_scale("updates of that pretraining", least=0)] = None,
-    every: Annotated[int | None, by_scale("updates between readings of perplexity")] = None,
-    distance: Annotated[int | None, by_scale("updates between readings of distances")] = None,
-    watched: Annotated[int | None, by_scale("sentences of each other language")] = None,
+    native_steps: Annotated[int | None, paper.by_scale("updates of that pretraining", least=0)] = None,
+    every: Annotated[int | None, paper.by_scale("updates between readings of perplexity")] = None,
+    distance: Annotated[int | None, paper.by_scale("updates between readings of distances")] = None,
+    watched: Annotated[int | None, paper.by_scale("sentences of each other language")] = None,
     legacy: Annotated[
         str | None, f"also train with defects of the released code: {', '.join(DEFECTS)}; all; or each, to compare them"
     ] = None,
@@ -277,10 +275,6 @@ def _language(results: Results) -> str:
 def _native(results: Results) -> str:
     """The native model's name, "" where there is none."""
     return next((name for name in results.distinct("other_model") if name != START), "")
-
-
-def _model(results: Results) -> str:
-    return str(results.distinct("model", measure="perplexity", plan=[*PLANS])[0])
 
 
 def _at(results: Results, target: str, unit: str = "token") -> dict[str, Any]:
@@ -580,7 +574,7 @@ def tables(results: Results) -> list[Table]:
     tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
     rows: list[tuple[str, str, str, dict[str, str]]] = [(title, tests[each], each, {}) for each, title in PLANS.items()]
     rows.append(("native model, not tuned", tests[UNTUNED], UNTUNED, {"model": _native(results)}))
-    rows.append(("tuned model, before", NOTHING, UNTUNED, {"model": _model(results)}))
+    rows.append(("tuned model, before", NOTHING, UNTUNED, {"model": results.model}))
     lines = [
         [title, known, *(evidence.cell(_test(results, each, unit, **own), log=True) for unit in UNITS)]
         for title, known, each, own in rows
@@ -660,7 +654,7 @@ def _defect_figures(results: Results) -> Iterator[Figure]:
             own = [replace(panel, log=True) for panel in evidence.panels(results, read, lines, over="step")]
             own += [replace(panel, xlabel="layer") for panel in evidence.panels(results, moved, lines)]
             drawn += [replace(panel, title=f"{condition.removeprefix('legacy:')}: {panel.title}") for panel in own]
-        caption = f"{_model(results)}, {PLANS[each]}: perplexity per token, and L2 to {to} after the last update. "
+        caption = f"{results.model}, {PLANS[each]}: perplexity per token, and L2 to {to} after the last update. "
         caption += evidence.bands(len(results.distinct("seed", **_at(results, language), plan=each)))
         title = f"What each defect of the released code does, {PLANS[each]}"
         yield Figure(f"legacy-{re.sub('[:/]', '-', each)}", title, caption, drawn, columns=3, shared=True)
@@ -681,7 +675,7 @@ def _at_step(results: Results, **at: Any) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
-    model, made, language = _model(results), [], _language(results)
+    model, made, language = results.model, [], _language(results)
     for name, title, each, blocks in LAYERS:
         panels, reach, seeds = [], 0.0, 0
         for block, curve in _distances(results, each).items():

@@ -21,10 +21,8 @@ import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers import paper, results as evidence, treebanks
-from isogloss.papers.paper import by_scale
+from isogloss.papers import paper, results as evidence, treebanks as banks
 from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, all_of, changes, less, needed, over_seeds
-from isogloss.papers.treebanks import Folders, TaskFile, folder_of, is_planned
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
@@ -113,11 +111,11 @@ def plan(
     treebanks: Annotated[str | None, "folder of UD treebanks to train and test on; default: ud_train of --data"] = None,
     pud: Annotated[str | None, "folder of the parallel treebanks of UD; default: ud_pud of --data"] = None,
     entities: Annotated[str | None, "folder of WikiAnn; default: wikiann_panx of --data"] = None,
-    examples: Annotated[int | None, by_scale("most sentences to train on")] = None,
-    tested: Annotated[int | None, by_scale("most sentences of a test set", least=2)] = None,
-    compared: Annotated[int | None, by_scale("most sentences that languages are compared on", least=16)] = None,
-    epochs: Annotated[int | None, by_scale("times the training sentences are seen")] = None,
-    rate: Annotated[float | None, by_scale("highest learning rate", least=1e-9)] = None,
+    examples: Annotated[int | None, paper.by_scale("most sentences to train on")] = None,
+    tested: Annotated[int | None, paper.by_scale("most sentences of a test set", least=2)] = None,
+    compared: Annotated[int | None, paper.by_scale("most sentences that languages are compared on", least=16)] = None,
+    epochs: Annotated[int | None, paper.by_scale("times the training sentences are seen")] = None,
+    rate: Annotated[float | None, paper.by_scale("highest learning rate", least=1e-9)] = None,
     legacy: Annotated[
         str | None,
         f"defects of the released code that languages are compared with, too: {', '.join(DEFECTS)}; default: windows, "
@@ -129,14 +127,14 @@ def plan(
     scale = paper.scale_of(SCALES, request, (treebanks, pud, entities), **given)
     kinds = {"treebanks": treebanks, "pud": pud, "entities": entities}
     data = None if scale.model is None else request.data
-    folders = {kind: folder_of(kind, path, data) for kind, path in kinds.items()}
-    experiments: dict[tuple[str, str], list[TaskFile]] = {}
+    folders = {kind: banks.folder_of(kind, path, data) for kind, path in kinds.items()}
+    experiments: dict[tuple[str, str], list[banks.TaskFile]] = {}
     missing: dict[str, None] = {}
     for task in TASKS:
         for source in scale.entities if task == "ner" else scale.treebanks:
             files = list(_files(scale, task, source))
-            experiments[task, source] = [file for file in files if is_planned(file, folders)]
-            missing |= dict.fromkeys(file.stem for file in files if not is_planned(file, folders))
+            experiments[task, source] = [file for file in files if banks.is_planned(file, folders)]
+            missing |= dict.fromkeys(file.stem for file in files if not banks.is_planned(file, folders))
     files_by_stem = {file.stem: file for experiment in experiments.values() for file in experiment}
     notes = [
         f"the parallel treebanks have no {language}: its similarity to others is not measured"
@@ -180,15 +178,15 @@ def plan(
     )
 
 
-def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[TaskFile]:
+def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[banks.TaskFile]:
     """What a task from one source takes: train, dev, then tests, the first of each language its main one."""
     half = None if scale.tested is None else scale.tested // 2
     home = f"{source}_{'wikiann' if task == 'ner' else scale.treebanks[source]}"
-    yield TaskFile(f"{home}.train", scale.examples)
-    yield TaskFile(f"{home}.dev", half)
+    yield banks.TaskFile(f"{home}.train", scale.examples)
+    yield banks.TaskFile(f"{home}.dev", half)
     if task == "ner":
         for language in dict.fromkeys((source, *scale.entities, *scale.pud)):
-            yield TaskFile(f"{language}_wikiann", scale.tested)
+            yield banks.TaskFile(f"{language}_wikiann", scale.tested)
         return
     for language in dict.fromkeys((source, *scale.treebanks, *scale.domains, *scale.pud)):
         named = [f"{language}_{name}" for name in scale.domains.get(language, ())]
@@ -196,17 +194,17 @@ def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[TaskFile]
         order = [*dict.fromkeys([home, *named]), *parallel] if language == source else [*parallel, *named]
         for number, name in enumerate(order):
             main = name in parallel or name == f"{language}_{scale.treebanks.get(language)}"
-            yield TaskFile(name, scale.tested if main else half, optional=number > 0)
+            yield banks.TaskFile(name, scale.tested if main else half, optional=number > 0)
     for language in scale.unseen:
-        yield TaskFile(f"{language}_pud", half, optional=True)
+        yield banks.TaskFile(f"{language}_pud", half, optional=True)
 
 
-def _contents(scale: SimpleNamespace, files: Mapping[str, TaskFile], folders: Folders) -> dict[str, str]:
+def _contents(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], folders: banks.Folders) -> dict[str, str]:
     """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
-    contents = {file.name: treebanks.cut_file(file, folders) for file in files.values()}
+    contents = {file.name: banks.cut_file(file, folders) for file in files.values()}
     languages = [language for language in (*scale.pud, *scale.unseen) if language != ICELANDIC]
     if parallel := [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]:
-        paths = [treebanks.find_file(file, folders)[0] for file in parallel]
+        paths = [banks.find_file(file, folders)[0] for file in parallel]
         bitext = read_bitext(*paths, languages=[file.language for file in parallel])
         rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
         rows = paper.lowest_hashed(rows, scale.compared, lambda cells: cells[0])
@@ -215,19 +213,17 @@ def _contents(scale: SimpleNamespace, files: Mapping[str, TaskFile], folders: Fo
     return contents
 
 
-def _invented(scale: SimpleNamespace, files: Mapping[str, TaskFile], _: Folders) -> dict[str, str]:
+def _invented(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], _: banks.Folders) -> dict[str, str]:
     """The same in invented languages, and what the model is pretrained on."""
     tested = dict.fromkeys(("dev", "home", "pud"), scale.tested)
-    sets = treebanks.invented_sets(scale.pud, {"known": KNOWN_SENTENCES, "train": scale.examples, **tested})
+    sets = banks.invented_sets(scale.pud, {"known": KNOWN_SENTENCES, "train": scale.examples, **tested})
     contents = {}
     for file in files.values():
         part = file.stem.rpartition(".")[2] if "." in file.stem else "home" if "home" in file.stem else "pud"
-        contents[file.name] = treebanks.invented_file(file, sets, part)
+        contents[file.name] = banks.invented_file(file, sets, part)
     for language, known in sets["known"].items():
-        contents[f"known.{language}.txt"] = paper.as_lines(map(treebanks.as_sentence, known))
-    columns = [
-        [language, *map(treebanks.as_sentence, some[: scale.compared])] for language, some in sets["pud"].items()
-    ]
+        contents[f"known.{language}.txt"] = paper.as_lines(map(banks.as_sentence, known))
+    columns = [[language, *map(banks.as_sentence, some[: scale.compared])] for language, some in sets["pud"].items()]
     contents["pud.tsv"] = paper.as_lines(zip(*columns, strict=True))
     return contents
 
@@ -306,7 +302,7 @@ def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
                 near = np.array([[similarity[layer] for _, similarity in some] for some in sources])
                 both = correlation(near, [[gap for gap, _ in some] for some in sources], run=1)
                 if np.isfinite(both.value):
-                    at = {"task": task, "plan": plan, "unit": "spearman", "model": _model(results), "layer": layer}
+                    at = {"task": task, "plan": plan, "unit": "spearman", "model": results.model, "layer": layer}
                     yield row(RELATION, both, n=near.size, **at)
 
 
@@ -334,10 +330,6 @@ def _tasks(results: Results) -> list[str]:
 
 def _sources(results: Results, task: str) -> list[str]:
     return results.distinct("source", measure=TASKS[task], task=task)
-
-
-def _model(results: Results) -> str:
-    return str(results.rows["model"].iloc[0])
 
 
 def _tests(results: Results, task: str, source: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -409,7 +401,7 @@ def _losses(results: Results, task: str, *, home: bool = False) -> tuple[Curves,
 @task_claim("above chance", "what chance gives is not in the rows")
 def above_chance(results: Results, task: str) -> Contrast:
     """The task is carried across: the reference is above chance in every other language that the model knows."""
-    languages, margins = KNOWN.get(_model(results)), {}
+    languages, margins = KNOWN.get(results.model), {}
     for source in _sources(results, task):
         for test in _tests(results, task, source)[0]:
             scores, floors = (results.values(column, **test, plan=REFERENCE) for column in ("value", "floor"))
@@ -542,7 +534,7 @@ def tables(results: Results) -> list[Table]:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
-    tasks, model = _tasks(results), _model(results)
+    tasks, model = _tasks(results), results.model
     homes = [_tests(results, task, source)[0][0] for task in tasks for source in _sources(results, task)]
     over = evidence.bands(min((len(results.values(**home, plan=REFERENCE)) for home in homes), default=0))
     pairs, gaps = [], []

@@ -867,7 +867,7 @@ def _times(factor: float) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Before and after by layer, and by the amount of parallel text, as far as the rows allow."""
-    model, source, xnli = next(iter(results.distinct("model")), ""), results.source, _languages(results, "xnli")
+    model, source, xnli = results.model, results.source, _languages(results, "xnli")
     amounts, panels = _amounts(results), []
     measured: dict[str, Callable[[str], Seeds]] = {
         "zero-shot XNLI, accuracy": partial(_score, results, "xnli"),

@@ -243,6 +243,11 @@ class Results:
         return [value for value in values if value is not None]
 
     @cached_property
+    def model(self) -> str:
+        """The model that is read or trained, the first that rows have."""
+        return str(next(iter(self.distinct("model")), ""))
+
+    @cached_property
     def source(self) -> str:
         """The language that is transferred from, the first that rows have; English where no row says it yet."""
         return str(next(iter(self.distinct("source")), "en"))

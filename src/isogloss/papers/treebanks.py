@@ -28,7 +28,7 @@ FOLDERS = {
     "pud": ("ud_pud", "a folder of the parallel treebanks of UD, such as de_pud-ud-test.conllu"),
     "entities": ("wikiann_panx", "a folder of WikiAnn, train-en.tsv and so on, a word and its tag a line"),
 }
-HALVES = {"": (0.0, 1.0), "dev": (0.0, 0.5), "test": (0.5, 1.0)}  # of the hashes
+WHOLE, FIRST_HALF, SECOND_HALF = (0.0, 1.0), (0.0, 0.5), (0.5, 1.0)  # ranges of hashes
 Folders = Mapping[str, Path | None]
 
 
@@ -62,22 +62,22 @@ class TaskFile:
         return f"{self.stem}.{'tsv' if self.kind == 'entities' else 'conllu'}"
 
     @property
-    def patterns(self) -> dict[str, str]:
-        """Names of the files it may be cut from, the first that is there counts, and which half of each is taken.
+    def patterns(self) -> dict[str, tuple[float, float]]:
+        """Names of the files it may be cut from, the first that is there counts, and which part of each is taken.
 
         Where WikiAnn has no test of a language, half of its development set is one.
         """
         corpus, _, part = self.stem.partition(".")
         if self.kind != "entities":
-            return {f"{corpus}-ud-{'train*' if part == 'train' else part or 'test'}.conllu": ""}
-        dev = {f"dev-{self.language}.tsv": part or "test"}
-        return dev if part == "dev" else {f"{part or 'test'}-{self.language}.tsv": "", **({} if part else dev)}
+            return {f"{corpus}-ud-{'train*' if part == 'train' else part or 'test'}.conllu": WHOLE}
+        files = {"train": {"train": WHOLE}, "dev": {"dev": FIRST_HALF}, "": {"test": WHOLE, "dev": SECOND_HALF}}
+        return {f"{name}-{self.language}.tsv": hashes for name, hashes in files[part].items()}
 
-    def candidates(self, folder: Path) -> list[tuple[Path, str]]:
-        """The files of a folder that it may be cut from, and which half of each is taken; `.gz` may follow a name."""
+    def candidates(self, folder: Path) -> list[tuple[Path, tuple[float, float]]]:
+        """The files of a folder that it may be cut from, and which part of each is taken; `.gz` may follow a name."""
         return [
-            (path, half)
-            for pattern, half in self.patterns.items()
+            (path, hashes)
+            for pattern, hashes in self.patterns.items()
             for path in sorted((*folder.glob(pattern), *folder.glob(f"{pattern}.gz")))
         ]
 
@@ -99,8 +99,8 @@ def existing(kind: str, folders: Folders) -> Path:
     return folder
 
 
-def find_file(file: TaskFile, folders: Folders) -> tuple[Path, str]:
-    """The file that a file is cut from, and which half of it is taken; an error where there is none."""
+def find_file(file: TaskFile, folders: Folders) -> tuple[Path, tuple[float, float]]:
+    """The file that a file is cut from, and which part of it is taken; an error where there is none."""
     folder = existing(file.kind, folders)
     if paths := file.candidates(folder):
         return paths[0]
@@ -115,8 +115,8 @@ def is_planned(file: TaskFile, folders: Folders) -> bool:
 
 def cut_file(file: TaskFile, folders: Folders) -> str:
     """The content of a file: the sentences that are taken."""
-    source, half = find_file(file, folders)
-    blocks = choose(sentences(read_lines(source)), file.most, half)
+    source, hashes = find_file(file, folders)
+    blocks = choose(sentences(read_lines(source)), file.most, hashes)
     if not blocks:
         raise InputError(f"{source} has no sentence for {file.stem}")
     return "".join("\n".join(block) + "\n\n" for block in blocks)
@@ -131,8 +131,8 @@ def sentences(lines: Sequence[str]) -> list[list[str]]:
     return [list(block) for filled, block in groupby(lines, lambda line: bool(line.strip())) if filled]
 
 
-def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> list[list[str]]:
-    """A half of the sentences, and of that at most so many: those with the lowest hash, in order.
+def choose(blocks: Sequence[list[str]], most: int | None, hashes: tuple[float, float] = WHOLE) -> list[list[str]]:
+    """The sentences in a range of hashes, and of these at most so many: those with the lowest hash, in order.
 
     >>> choose([["a"], ["b"], ["c"], ["d"], ["e"]], 2)
     [['a'], ['c']]
@@ -141,7 +141,7 @@ def choose(blocks: Sequence[list[str]], most: int | None, half: str = "") -> lis
     def identity(block: list[str]) -> str:
         return next((line for line in block if line.startswith("# sent_id =")), "\n".join(block))
 
-    low, high = HALVES[half]
+    low, high = hashes
     return lowest_hashed([block for block in blocks if low <= hash_fraction(identity(block)) < high], most, identity)
 
 
