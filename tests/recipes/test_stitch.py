@@ -191,7 +191,7 @@ def test_pairs_and_spaces_are_of_one_reading_of_the_text(planted, tmp_path, monk
         torch.testing.assert_close(one.means, normalisation(space, kind).means, atol=1e-6, rtol=0)
     same = read_words(stack, corpus, words, store=store, **reading)
     assert len(readings) == 1 and all(map(torch.equal, *([each.means for each in spaces] for spaces in (found, same))))
-    assert sorted(path.name for path in store.folder.iterdir()) == ["mean.qaa.npy", "means.qaa.npy", "words.qaa.npy"]
+    assert sorted(path.name for path in store.folder.iterdir()) == ["means.qaa.npy", "words.qaa.npy"]
     store.path("words.qaa").unlink()  # a kill before the words had their name
     read_words(stack, corpus, words, store=store, **reading)
     np.testing.assert_allclose(store.read("words.qaa").numpy(), expected.numpy(), atol=1e-5)

@@ -334,22 +334,18 @@ def single_pieces(stack: Stack, words: Sequence[str]) -> tuple[list[str], Tensor
 
     A word that is no piece as it is may be one with a capital: German nouns are.
     """
-    tokenizer = stack.tokenizer
-    pieces: dict[int, int] = {}
-    for spell in (str, str.capitalize):
-        left = [number for number in range(len(words)) if number not in pieces]
-        if not left:
-            break
-        encoded = tokenizer([spell(words[number]) for number in left], add_special_tokens=False)["input_ids"]
-        pieces |= {
-            number: ids[0]
-            for number, ids in zip(left, encoded, strict=True)
-            if len(ids) == 1 and ids[0] != tokenizer.unk_token_id
-        }
-    numbers = sorted(pieces)
-    matrix = stack.model.get_input_embeddings().weight
-    rows = torch.tensor([pieces[number] for number in numbers], dtype=torch.long, device=matrix.device)
-    return [words[number] for number in numbers], matrix.detach()[rows].float().cpu()
+    tokenizer, matrix = stack.tokenizer, stack.model.get_input_embeddings().weight
+    spelled = [
+        tokenizer([spell(word) for word in words], add_special_tokens=False)["input_ids"]
+        for spell in (str.capitalize, str)
+    ]
+    pieces: dict[str, int] = {}
+    for encoded in spelled:  # what a word is as it stands counts more
+        single = {word: ids[0] for word, ids in zip(words, encoded, strict=True) if len(ids) == 1}
+        pieces |= {word: piece for word, piece in single.items() if piece != tokenizer.unk_token_id}
+    known = [word for word in words if word in pieces]
+    rows = torch.tensor([pieces[word] for word in known], dtype=torch.long, device=matrix.device)
+    return known, matrix.detach()[rows].float().cpu()
 
 
 @dataclass(frozen=True)

@@ -317,10 +317,9 @@ def read_words(
             with rereadable(read, store.folder) if normalise == "iterative" else nullcontext(read) as again:
                 spaces = streamed_normalisations(again, normalise)
             # Before the words get their name, so that whoever has the words has the space.
-            store.write(f"means.{corpus.language}", torch.stack([space.means for space in spaces]))
-            store.write(f"mean.{corpus.language}", torch.stack([space.mean for space in spaces]))
-    means, mean = (store.read(f"{part}.{corpus.language}") for part in ("means", "mean"))
-    return [Normalisation(normalise, subtracted, own) for subtracted, own in zip(means, mean, strict=True)]
+            means = torch.stack([torch.cat([space.means, space.mean[None]]) for space in spaces])
+            store.write(f"means.{corpus.language}", means)  # (layers, rounds + 1, width)
+    return [Normalisation(normalise, means[:-1], means[-1]) for means in store.read(f"means.{corpus.language}")]
 
 
 def fit_maps(

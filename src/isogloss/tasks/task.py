@@ -27,6 +27,7 @@ was read and is scored) may become several items, as the windows of a long conte
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -372,10 +373,8 @@ def encode_words(
     )
     encodings = []
     for words, ids, offsets in zip(sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True):
-        spans, start = [], 0
-        for word in words:
-            spans.append((start, start + len(word)))
-            start += len(word) + 1
+        ends = accumulate(len(word) + 1 for word in words)  # where each word ends, with the space after it
+        spans = [(end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True)]
         places = [-1] * len(words)
         for token, owner in enumerate(word_of_tokens(offsets, spans)):
             if owner >= 0 and places[owner] < 0:
