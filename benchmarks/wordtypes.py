@@ -66,8 +66,9 @@ def measure(given):
             stack, text, "en", types=words[:KEPT], folder=Path(folder), total=given.sentences, progress=watch
         )
         seconds = time.perf_counter() - start
-        disk = found.store.path("en").stat().st_size / 2**20 * 3  # means in float32, sums in float64
-    met = int((found.counts > 0).sum())
+        sums = len(stack.cuts) * len(words[:KEPT]) * stack.width * 8  # in float64, gone when the means are known
+        disk = ((Path(folder) / "en.npy").stat().st_size + sums) / 2**20
+    met = len(found.words)
     cells = (
         f"{given.sentences:,}",
         f"{held('VmHWM'):,.0f}",

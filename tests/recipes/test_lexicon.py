@@ -219,7 +219,7 @@ def test_the_embedding_matrix_is_looked_up_too(tiny, tmp_path):
     assert table.layer.isna().all()
 
 
-def test_sentences_are_drawn_by_the_seed(files):
+def test_sentences_are_drawn_by_the_seed_and_read_lazily(files):
     whole = draw_sentences("qaa", [files["qaa"]], most=1000, seed=0)
     assert list(whole) == files["qaa"].read_text().splitlines()
     some, again, others = (draw_sentences("qaa", [files["qaa"]], most=20, seed=seed) for seed in (1, 1, 2))

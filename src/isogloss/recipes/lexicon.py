@@ -7,7 +7,7 @@ words. The two languages may be read by two models that never saw each other's: 
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress
@@ -16,6 +16,7 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError
@@ -275,7 +276,7 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
 
 def _static_spaces(
     files: Mapping[str, Path],
-    texts: Mapping[str, Sequence[str]],
+    texts: Mapping[str, "DrawnText"],
     words: Mapping[str, Sequence[str]],
     seed: int,
     progress: Progress,
@@ -306,17 +307,30 @@ def _among(space: Space, words: Sequence[str]) -> Space:
 # --- text, vocabularies and dictionaries -----------------------------------------------------------------------------
 
 
-def draw_sentences(language: str, files: Sequence[Path], *, most: int, seed: int) -> list[str]:
-    """At most so many sentences of the files, a line each, drawn by the seed; all where there are no more."""
-    count = sum(1 for _ in paragraphs(files))
-    if count <= most:
-        return list(paragraphs(files))
-    drawn = np.zeros(count, dtype=np.bool_)
-    drawn[np.random.default_rng(seed_of(seed, "sentences", language)).choice(count, size=most, replace=False)] = True
-    return list(compress(paragraphs(files), drawn))
+@dataclass(frozen=True)
+class DrawnText:
+    """Files, a sentence a line, and which of their sentences were drawn, (sentences,) bool; read anew at each pass."""
+
+    files: Sequence[Path]
+    drawn: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return int(self.drawn.sum())
+
+    def __iter__(self) -> Iterator[str]:
+        return compress(paragraphs(self.files), self.drawn)
 
 
-def frequent_words(language: str, text: Sequence[str], *, most: int, least: int, progress: Progress) -> list[str]:
+def draw_sentences(language: str, files: Sequence[Path], *, most: int, seed: int) -> DrawnText:
+    """At most so many sentences of the files, drawn by the seed; all where there are no more."""
+    drawn = np.ones(sum(1 for _ in paragraphs(files)), dtype=np.bool_)
+    if len(drawn) > most:
+        chance = np.random.default_rng(seed_of(seed, "sentences", language))
+        drawn = np.isin(np.arange(len(drawn)), chance.choice(len(drawn), size=most, replace=False))
+    return DrawnText(files, drawn)
+
+
+def frequent_words(language: str, text: Iterable[str], *, most: int, least: int, progress: Progress) -> list[str]:
     """The most frequent words, seen at least so often, most frequent first; ties by alphabet."""
     progress(f"counting words of {language}", 0, 1)
     counts = count_types(text, language)
