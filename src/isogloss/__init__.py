@@ -86,9 +86,8 @@ def __getattr__(name: str) -> Any:
             return "(not installed)"
     if name not in _HOME:
         raise AttributeError(f"module 'isogloss' has no attribute {name!r}")
-    found = getattr(import_module(f"isogloss.{_HOME[name]}"), name)
-    globals()[name] = found
-    return found
+    globals()[name] = public = getattr(import_module(f"isogloss.{_HOME[name]}"), name)
+    return public
 
 
 class _Package(ModuleType):

@@ -71,15 +71,14 @@ def vocabulary(
                     written[target].setdefault(low[1], Counter())[right[j]] += 1
         # Pairs in which each is the other's most frequent partner, ties by alphabet.
         ranked = sorted(counts, key=lambda pair: (-counts[pair], pair))
-        to_target, to_source = dict(reversed(ranked)), {other: one for one, other in reversed(ranked)}
-        mutual = [(one, other) for one, other in ranked if to_target[one] == other and to_source[other] == one]
+        to_target = dict(reversed(ranked))
+        to_source = {translation: word for word, translation in reversed(ranked)}
+        mutual = [pair for pair in ranked if to_target[pair[0]] == pair[1] and to_source[pair[1]] == pair[0]]
         often = [pair for pair in mutual if counts[pair] >= at_least[source, target]]
+        numbers, other_numbers = types[source], types[target]
         pairs[source, target] = [
-            (
-                types[source].setdefault(one, len(types[source])),
-                types[target].setdefault(other, len(types[target])),
-            )
-            for one, other in often[:limit]
+            (numbers.setdefault(word, len(numbers)), other_numbers.setdefault(translation, len(other_numbers)))
+            for word, translation in often[:limit]
         ]
     surface = {
         language: {key: seen.most_common(1)[0][0] for key, seen in written[language].items() if key in types[language]}
