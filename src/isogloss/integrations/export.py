@@ -205,20 +205,19 @@ def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
         settings["model_args"] = {"add_pooling_layer": False}
     _write(folder / "sentence_bert_config.json", settings)
     _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
-    kinds = ["Transformer"]
-    for kind, config, step in _modules(encoder):
-        module_folder = folder / f"{len(kinds)}_{kind}"
-        module_folder.mkdir()
-        # Indented, the vocabulary would take a line for every word.
-        _write(module_folder / "config.json", config, indent=None if kind == "WordWeights" else 2)
+    modules = []
+    for number, (kind, config, step) in enumerate([("Transformer", {}, None), *_modules(encoder)]):
+        path = f"{number}_{kind}" if number else ""
+        modules.append(
+            {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        )
+        if number:
+            (folder / path).mkdir()
+            # Indented, the vocabulary would take a line for every word.
+            _write(folder / path / "config.json", config, indent=None if kind == "WordWeights" else 2)
         if isinstance(step, nn.Linear):
             weights = {f"linear.{name}": value.float().contiguous() for name, value in step.state_dict().items()}
-            save_file(weights, module_folder / "model.safetensors")
-        kinds.append(kind)
-    modules = []
-    for number, kind in enumerate(kinds):
-        path, name = f"{number}_{kind}" if number else "", f"sentence_transformers.models.{kind}"
-        modules.append({"idx": number, "name": str(number), "path": path, "type": name})
+            save_file(weights, folder / path / "model.safetensors")
     _write(folder / "modules.json", modules)
 
 

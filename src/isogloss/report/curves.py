@@ -433,11 +433,10 @@ class RunFolder:
         """
         rows = with_trainings(self.rows)
         tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]
-        done = set(zip(tested["training"], tested["seed"], strict=True))
-        names = {name for name, _ in done}
-        pairs = zip(rows["training"], rows["seed"], strict=True)
-        wanted = [name not in names or seed is pd.NA or (name, seed) in done for name, seed in pairs]
-        return rows[pd.Series(wanted, index=rows.index, dtype=bool)]
+        done = pd.MultiIndex.from_frame(rows[["training", "seed"]]).isin(
+            pd.MultiIndex.from_frame(tested[["training", "seed"]])
+        )
+        return rows[done | rows["seed"].isna() | ~rows["training"].isin(tested["training"])]
 
     @cached_property
     def by_step(self) -> list[Curve]:
@@ -558,14 +557,8 @@ def name_layers(layers: Sequence[int]) -> str:
     >>> name_layers([7, 8, 9]), name_layers([2, 7, 8])
     ('layers 7 to 9', 'layers 2, 7 and 8')
     """
-    groups: list[list[int]] = []
-    for layer in layers:
-        if groups and layer == groups[-1][-1] + 1:
-            groups[-1].append(layer)
-        else:
-            groups.append([layer])
     names: list[str] = []
-    for group in groups:
+    for group in grouped(layers, lambda layer: layer - layers.index(layer)).values():  # neighbours
         names += [f"{group[0]} to {group[-1]}"] if len(group) > 2 else [str(layer) for layer in group]
     return f"{'layer' if len(layers) == 1 else 'layers'} {listed(names)}"
 
@@ -596,8 +589,3 @@ def span_of(low: int, high: int) -> str:
     ('1,000', '90 to 1,000')
     """
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def records(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """The rows of a table as dictionaries."""
-    return [{str(name): cell for name, cell in row.items()} for row in rows.to_dict("records")]

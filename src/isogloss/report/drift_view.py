@@ -99,10 +99,9 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
     sentences = [f"{sentence}{seeds}."]
     steps: dict[str, dict[str, str]] = {"crossing_step": {}, "balance_step": {}}
     rows = run.trainings[(run.trainings["training"] == plan) & run.trainings["measure"].isin(list(steps))]
-    for row in curves.records(rows):
-        value, low, high = (f"{row[name]:,.0f}" for name in ("value", "low", "high"))
-        over = "" if isnan(row["low"]) else f" [{low}, {high}] ({row['n']} seeds)"
-        steps[row["measure"]][str(row["unit"])] = f"step {value}{over}"
+    for row in rows.to_dict("records"):
+        over = "" if isnan(row["low"]) else f" [{row['low']:,.0f}, {row['high']:,.0f}] ({row['n']} seeds)"
+        steps[row["measure"]][row["unit"]] = f"step {row['value']:,.0f}{over}"
     crossed, balanced = steps.values()
     if balanced:  # every finished run has one
         never = [f"per {unit}" for unit in ("token", "character") if unit not in crossed]

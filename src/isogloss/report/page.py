@@ -14,18 +14,19 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
-from importlib import metadata
 from importlib.util import find_spec
-from math import isclose, isfinite, isnan
+from math import isfinite, isnan
+from operator import attrgetter
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import pandas as pd
 
+from isogloss import __version__
 from isogloss.errors import InputError
 from isogloss.figure import COLOURS, SHADES, Figure, Line, Panel, language_look
 from isogloss.measures.registry import describe
-from isogloss.measures.statistics import mean_over_seeds
 from isogloss.papers.paper import find, names as paper_names
 from isogloss.papers.results import Results
 from isogloss.progress import Progress, silent
@@ -109,37 +110,27 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
 def sweep_sentences(rows: pd.DataFrame) -> list[str]:
     """One sentence on mean P@1, first to last step, of every training of a sweep; none where it was not read.
 
-    The layer is the one at which all jobs together end highest. Brackets are t intervals over seeds.
+    The layer is the one at which all trainings together end highest. Brackets are t intervals over seeds, and over the
+    text where there is one seed.
     """
-    read = rows[(rows["measure"] == "p@1_mean") & rows["layer"].notna() & rows["step"].notna() & rows["seed"].notna()]
-    read = curves.with_trainings(read[read["method"].isin(("centred", ""))])
-    several = read["model"].nunique() > 1
-    pairs = zip(read["model"], read["training"], strict=True)
-    names = [" ".join(filter(None, (model if several or not name else "", name))) for model, name in pairs]
-    read = read.assign(name=names)
-    last = read.groupby(["name", "seed"])["step"]
-    if last.ngroups < 2:
+    taken = (rows["measure"] == "p@1_mean") & rows["method"].isin(("centred", "")) & rows["layer"].notna()
+    layers = curves.grouped(curves.curves(rows[taken & rows["seed"].notna()], along="step"), attrgetter("layer"))
+    layer = max(layers, key=lambda layer: mean(curve.last.value for curve in layers[layer]), default=None)
+    jobs = curves.grouped(layers.get(layer, ()), attrgetter("model", "training"))
+    if sum(own[0].seeds for own in jobs.values()) < 2:
         return []
-    began, ended = (
-        read[read["step"] == last.transform(end)].pivot_table("value", ["name", "seed"], "layer")
-        for end in ("min", "max")
-    )
-    layer: Any = ended.mean().idxmax()
+    several = len({model for model, _ in jobs}) > 1
     said = []
-    for name in list(dict.fromkeys(names))[:MOST_TRAININGS]:
-        before, after = ([float(value) for value in side.loc[name][layer]] for side in (began, ended))
-        seeds = f", {len(after)} seeds" if len(after) > 1 else ""
-        said.append(f"{name} from {_mean(before)} to {_mean(after)}{seeds}")
-    more = len(set(names)) - MOST_TRAININGS
+    for (model, training), own in list(jobs.items())[:MOST_TRAININGS]:
+        name = " ".join(filter(None, (model if several or not training else "", training)))
+        seeds = f", {own[0].seeds} seeds" if own[0].seeds > 1 else ""
+        curve = replace(curves.average(own), measure="p@1")
+        said.append(f"{name} {curve.from_to(steps=False)}{seeds}")
+    more = len(jobs) - MOST_TRAININGS
     said += [f"{more} more are in the rows"] if more > 0 else []
-    chance = read["floor"].mean()
+    chance = rows.loc[taken, "floor"].mean()
     floor = "" if isnan(chance) else f" (chance {number(chance)})"
     return [f"Mean P@1 at layer {layer}, where all jobs together end highest{floor}: {'; '.join(said)}."]
-
-
-def _mean(values: Sequence[float]) -> str:
-    mean = mean_over_seeds(values)
-    return number(mean.value) if isclose(mean.low, mean.high) else mean.say(number)
 
 
 def write_page(
@@ -217,10 +208,6 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
         "runs": [_run_payload(run, view.figures) for run, view in zip(runs, views, strict=True)],
     }
     marks = {view.mark for view in views}
-    try:
-        version = metadata.version("isogloss")
-    except metadata.PackageNotFoundError:
-        version = ""
     template = Environment(autoescape=True).from_string(layout)
     return template.render(
         title=_some((text["title"] for text in texts), 4, " · "),
@@ -235,7 +222,7 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
         told=any(text["verdict"] or text["facts"] for text in texts),
         scores=next((text["heading"] for text in texts if text["heading"]), None),
         meanings=[describe(str(name)) for name in rows["measure"].unique() if name in map_view.NOT_DRAWN],
-        version=version,
+        version=__version__,
         policy=Markup(policy(style, script)),
         style=Markup(style),
         script=Markup(script),

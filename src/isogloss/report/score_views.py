@@ -54,7 +54,6 @@ BRACKETS = {True: "t intervals over seeds", False: "bootstrap intervals over exa
 BANDS = {True: "means and t intervals over seeds", False: "one seed, bootstrap intervals over examples"}
 BY_PLAN = ("measure", "task", "model", "data", "source", "target")  # what tells curves along plans apart
 PLAIN: dict[str, Any] = {"floor": (), "n": 0}  # of lines whose panel says what chance gives, and its caption the items
-EMBEDDING = "Layer 0 is the embedding output."
 
 
 def _cell(curve: Curve | None, at: int, *, interval: bool = True) -> str:
@@ -85,7 +84,9 @@ def _layer_figure(
 ) -> Figure:
     """A figure by layer, whose file is called by a name and by these fields of one of its curves."""
     name = "-".join((name, *(file_name(getattr(part, column)) for column in columns)))
-    return Figure(name, title, f"{_models(part)}, {part.data}: {caption} {EMBEDDING}", panels, score, xlabel="layer")
+    return Figure(
+        name, title, f"{_models(part)}, {part.data}: {caption} {map_view.EMBEDDING}", panels, score, xlabel="layer"
+    )
 
 
 def _table(
@@ -342,16 +343,11 @@ def stitch_view(run: RunFolder) -> View:
 def results(frame: pd.DataFrame) -> pd.DataFrame:
     """The rows that are results: of the chosen models, means over seeds where there are several, without the oracle's.
 
-    The column `training` names plan, condition and settings; `main` says whether a row is of the score that languages
-    are compared by.
+    The column `training` names plan, condition and settings.
     """
     rows = curves.with_trainings(frame[frame["step"].isna() & frame["task"].ne("") & frame["selection"].ne(ORACLE)])
     means = set(rows[rows["seed"].isna()]["training"])
-    rows = rows[rows["seed"].isna() | ~rows["training"].isin(means)]
-    gaps = rows[rows["measure"] == "gap"]
-    mains = set(zip(gaps["task"], gaps["unit"], strict=True))
-    main = [pair in mains for pair in zip(rows["task"], rows["measure"], strict=True)]
-    return rows.assign(main=pd.Series(main, index=rows.index, dtype=bool))
+    return rows[rows["seed"].isna() | ~rows["training"].isin(means)]
 
 
 @dataclass(frozen=True)
@@ -392,10 +388,10 @@ def experiments(run: RunFolder) -> list[Experiment]:
     rows = results(run.rows)
     groups = []
     for _, group in rows[rows["layer"].isna()].groupby(["model", "task", "source"], sort=False):
-        plans = list(dict.fromkeys(group.loc[group["main"], "training"]))
+        mains = set(group.loc[group["measure"] == "gap", "unit"])  # the score that languages are compared by
+        plans = list(dict.fromkeys(group.loc[group["measure"].isin(mains), "training"]))
         group = group[group["training"].isin(plans)]
         parts = curves.curves(group.assign(layer=group["training"].map(plans.index)), by=BY_PLAN)
-        mains = set(group.loc[group["main"], "measure"])
         scores = [part for part in parts if part.measure in mains]
         gaps = {part.measure: part for part in select(parts, target=OTHERS) if part.measure not in mains}
         groups += [Experiment(plans, scores, gaps, bool(group["seed"].isna().any()))] if scores else []
@@ -481,15 +477,8 @@ def _course_sentences(run: RunFolder) -> list[str]:
     for task, source, measure, training in dict.fromkeys(
         (curve.task, curve.source, curve.unit, curve.training) for curve in select(read, measure="gap")
     ):
-        sets: dict[str, dict[str, Curve]] = {}
-        for curve in select(read, measure=measure, task=task, source=source, training=training):
-            wide = {}
-            for at, reading in curve.readings.items():
-                text = curve.text.get(at, reading)
-                low, high = float(np.fmin(reading.low, text.low)), float(np.fmax(reading.high, text.high))
-                wide[at] = replace(reading, low=low, high=high)
-            sets.setdefault(curve.target, {}).setdefault(curve.data, replace(curve, readings=wide, text={}))
-        courses = {target: curves.average(list(own.values())) for target, own in sets.items()}
+        sets = grouped(select(read, measure=measure, task=task, source=source, training=training), attrgetter("target"))
+        courses = {target: curves.average([_widened(curve) for curve in own]) for target, own in sets.items()}
         names = display_names(code for code in courses if code != OTHERS)
         ends = {OTHERS: "the others", source: names.get(source, "")}
         said = [
@@ -510,6 +499,16 @@ def _course_sentences(run: RunFolder) -> list[str]:
         sentences.append(f"{training}: {task} {measure} {', and '.join(said)}{over}.{changed}")
     more = len(sentences) - MOST_CURVES
     return sentences[:MOST_CURVES] + ([f"{more} more plans are in the rows."] if more > 0 else [])
+
+
+def _widened(curve: Curve) -> Curve:
+    """A mean over seeds with the wider of its intervals, over seeds and over examples."""
+    wide = {}
+    for at, reading in curve.readings.items():
+        text = curve.text.get(at, reading)
+        low, high = float(np.fmin(reading.low, text.low)), float(np.fmax(reading.high, text.high))
+        wide[at] = replace(reading, low=low, high=high)
+    return replace(curve, readings=wide, text={})
 
 
 def _plan_table(experiment: Experiment, *, named: bool) -> Table:
@@ -588,7 +587,7 @@ def similarity_figures(run: RunFolder) -> Iterator[Figure]:
             panels += [Panel(title, lines)] if lines else []
         caption = (
             f"{model}, {task} from {source}: debiased linear CKA on parallel text, mean over "
-            f"{group['target'].nunique()} languages and all seeds. {EMBEDDING}"
+            f"{group['target'].nunique()} languages and all seeds. {map_view.EMBEDDING}"
         )
         end = "" if len(groups) == 1 else "-" + "-".join(map(file_name, (source, model)))
         name, title = f"languages-{file_name(task)}{end}", f"Languages by layer, {task}"
