@@ -293,8 +293,9 @@ def _draw_curves(figure: Figure) -> "Drawing":
         _draw_panel(axes, panel, figure, small=small, legend=not shared)
     if figure.shared:  # one range in a column, that of the lines: intervals over few seeds would flatten them all
         for axes in places[:count]:
+            drawn = np.concatenate([np.asarray(line.get_ydata(), "float64") for line in axes.lines])
+            axes.dataLim.intervaly = np.nanmin(drawn), np.nanmax(drawn)
             axes.set_ymargin(0.15)
-            axes.relim()
             axes.autoscale_view(scalex=False)
             if axes.get_yscale() == "log":
                 dress_factors(axes)
