@@ -103,7 +103,7 @@ def test_words_at_places_of_the_axis_stand_where_they_belong(drawn):
 @pytest.mark.parametrize(
     ("ends", "expected"),
     [
-        ((4.0, 13.5), [4, 6, 8, 10, 12]),  # one of 1, 2, 5 is not enough to read by
+        ((4.0, 13.5), [4, 5, 6, 8, 10]),  # one of 1, 2, 5 is not enough to read by
         ((10.5, 13.2), [10.5, 11, 11.5, 12, 12.5, 13]),
         ((2, 600), [2, 5, 10, 20, 50, 100, 200, 500]),
         ((0.5, 5e4), [1, 10, 100, 1000, 10000]),
@@ -142,7 +142,7 @@ def test_the_page_chooses_the_same_factors():
         for name, file in (("ticks", "page.js"), ("factorTicks", "charts.js"))
     ]
     script = (
-        "const AXIS_STEPS = [[1], [1, 2, 5]];"
+        "const AXIS_STEPS = [[1], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]];"
         + "".join(functions)
         + f"console.log(JSON.stringify({json.dumps(ranges)}.map((one) => factorTicks(...one))))"
     )

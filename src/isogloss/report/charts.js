@@ -7,7 +7,7 @@ const SIZES = {
 };
 const DASHES = ["", "6 3", "2 2"];
 const FIGURE = { kind: "curves", section: "scores", xlabel: "step", ylabel: "", better: "neither", chosen: {} };
-const AXIS_STEPS = [[1], [1, 2, 5]];
+const AXIS_STEPS = [[1], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]];
 
 /* The figures of a section, each with its run; a line has its numbers beside its look. */
 function figuresOf(section) {

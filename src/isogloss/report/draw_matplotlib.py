@@ -54,6 +54,7 @@ MOST_NAMED_COLUMNS = 25
 LEAST_RANGE = 0.1
 LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
 FEWEST_FACTORS, MOST_FACTORS = 4, 9
+FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0))
 
 
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib
@@ -394,21 +395,21 @@ def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> N
 
 
 def factor_ticks(low: float, high: float) -> list[float]:
-    """Ticks between two ends above zero, 4 to 9 of them: powers of ten, or 1, 2, 5, or at equal distances.
+    """Ticks between two ends above zero, 4 to 9 of them: of the coarsest series of factors, or at equal distances.
 
     A perplexity that falls from 13 to 10 has one power of ten in its range, and one of 1, 2, 5: no axis to read it by.
 
     >>> factor_ticks(1, 3000), factor_ticks(2, 60), factor_ticks(3.9, 13.8)
-    ([1.0, 10.0, 100.0, 1000.0], [2.0, 5.0, 10.0, 20.0, 50.0], [4.0, 6.0, 8.0, 10.0, 12.0])
+    ([1.0, 10.0, 100.0, 1000.0], [2.0, 5.0, 10.0, 20.0, 50.0], [4.0, 5.0, 6.0, 8.0, 10.0])
     """
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     even = MaxNLocator(MOST_FACTORS - 1, steps=[1, 2, 2.5, 5, 10], min_n_ticks=FEWEST_FACTORS)
-    for locator in (*(LogLocator(subs=series, numticks=MOST_FACTORS) for series in ((1,), (1, 2, 5))), even):
+    for locator in (*(LogLocator(subs=series, numticks=1000) for series in FACTOR_SERIES), even):
         ticks = [tick for tick in np.asarray(locator.tick_values(low, high)).tolist() if low <= tick <= high]
-        if FEWEST_FACTORS <= len(ticks) <= MOST_FACTORS:
+        if len(ticks) >= FEWEST_FACTORS:
             break
-    return ticks
+    return ticks[:: ceil(len(ticks) / MOST_FACTORS)]
 
 
 def dress_factors(axes: "Axes") -> None:
