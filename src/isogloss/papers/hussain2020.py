@@ -25,7 +25,7 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
-from isogloss.measures.statistics import Interval, mean_over_seeds
+from isogloss.measures.statistics import Floats, Interval, Seeds, mean_over_seeds
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.jexus2020 import XNLI
 from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, contrast, needed, over_seeds
@@ -305,7 +305,7 @@ def _distances(results: Results, each: str) -> dict[int, Curves]:
     return {block: curve for block, curve in sorted(curves.items()) if block and curve is not None}
 
 
-def _test(results: Results, each: str, unit: str = "token", **model: str) -> dict[int, float]:
+def _test(results: Results, each: str, unit: str = "token", **model: str) -> Seeds:
     """Test perplexity of the best model of each seed; of an untuned model, which is named."""
     return results.values(measure="perplexity", data="test", plan=each, condition=None, unit=unit, **model)
 
@@ -359,7 +359,7 @@ def forgetting(results: Results) -> Iterator[Contrast]:
     )
 
 
-def since_lowest(curves: Curves) -> tuple[evidence.Floats, evidence.Floats]:
+def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
     """How far each seed rises from the lowest point of the others' mean to its end, and the steps of those points.
 
     The lowest point of a curve is below its end by construction, and a mean over seeds of such rises is above zero even
@@ -505,7 +505,7 @@ def _rest(curves: Curves, step: float) -> Interval:
     return over_seeds(shares).clipped(0.0, np.inf)
 
 
-def _range(curves: Curves, step: float) -> evidence.Floats:
+def _range(curves: Curves, step: float) -> Floats:
     """How far each seed's curve still moves from a step on (seeds,)."""
     later = curves.values[:, curves.steps >= step]
     return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
@@ -523,7 +523,7 @@ def _from_to(curves: Curves) -> str:
     return f"from {number(over_seeds(curves.start, log=True).value)} to {over_seeds(curves.end, log=True)}"
 
 
-def _span(steps: evidence.Floats) -> str:
+def _span(steps: Floats) -> str:
     """Steps as their ends, or the one they all are."""
     return " to ".join(dict.fromkeys(f"{step:,.0f}" for step in (steps.min(), steps.max())))
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
-from isogloss.measures.statistics import correlation
+from isogloss.measures.statistics import Floats, correlation
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
 from isogloss.papers.results import OTHERS, Claim, Contrast, Results, above, less, needed, over_seeds, target_title
@@ -342,7 +342,7 @@ def _curves(results: Results, language: str) -> evidence.Curves:
     return needed(results.curves(_frozen(results), **SCORES, target=language), "no N was run")
 
 
-def _both(results: Results, name: str, language: str) -> tuple[evidence.Floats, evidence.Floats]:
+def _both(results: Results, name: str, language: str) -> tuple[Floats, Floats]:
     """Alignment at layer N, and accuracy with N layers frozen, for every N from 0 on that has both."""
     aligned = results.curves("layer", **ALIGNMENT[name], **_pair(results, language))
     accuracy = results.curves(_frozen(results), **SCORES, target=language)

@@ -29,10 +29,11 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
+from isogloss.measures.statistics import Seeds
 from isogloss.papers import jexus2020, paper, results as evidence
 from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_table, pair_table
 from isogloss.papers.paper import as_lines
-from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Curves, Results, Seeds, less, over_seeds
+from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Curves, Results, less, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows

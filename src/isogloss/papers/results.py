@@ -21,10 +21,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from isogloss.figure import NOTHING, Line, Panel, Table, number, percent, signed
-from isogloss.measures.statistics import Interval, band, mean_over_seeds, paired_differences
+from isogloss.measures.statistics import Floats, Interval, Seeds, band, mean_over_seeds, paired_differences
 from isogloss.runs.table import KEY, Row, is_given, row
 from isogloss.text.languages import short_name
 
@@ -32,11 +31,9 @@ LEAST = 3  # seeds for an interval
 OTHERS = "others"  # the target of a mean over the languages besides the source
 ALONE = -1  # the seed of what has none, such as a model before training
 
-Floats = NDArray[np.float64]
 T = TypeVar("T")
-Seeds = dict[int, float]  # a value for each seed
 Coordinates = Mapping[str, Any]
-Values = Mapping[int, float] | Sequence[float] | Floats  # the same, or values one after the other (seeds,)
+Values = Seeds | Sequence[float] | Floats  # a value for each seed, or values one after the other (seeds,)
 decimals = "{:.3f}".format
 
 
