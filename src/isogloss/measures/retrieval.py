@@ -332,7 +332,7 @@ def right_pairs(
         raise InputError(f"gold names a row outside x ({n} items) or y ({m} items)")
     if keys_x is None and keys_y is None:
         return pairs
-    labels_x, labels_y = keys_x or range(n), keys_y or range(m)
+    labels_x, labels_y = (range(rows) if keys is None else keys for keys, rows in ((keys_x, n), (keys_y, m)))
     rows_x, rows_y = _rows_of(labels_x), _rows_of(labels_y)
     extended = {(a, b) for i, j in pairs.tolist() for a in rows_x[labels_x[i]] for b in rows_y[labels_y[j]]}
     return torch.tensor(sorted(extended), dtype=torch.long).reshape(-1, 2)
