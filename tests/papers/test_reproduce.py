@@ -142,12 +142,14 @@ def test_runs_on_different_texts_are_not_put_into_one_table(reproduced, monkeypa
 def test_a_worker_runs_the_job_it_reads(reproduced, tmp_path, monkeypatch):
     folder = reproduced[0]
     options = {"target": {"qaa": str(folder / "text" / "qaa.txt")}, "device": "cpu", "epochs": 1, "words": 12}
-    given = {"name": "n", "recipe": "drift", "first": str(folder / "multilingual" / "model"), "options": options}
+    options["model"] = str(folder / "multilingual" / "model")
+    given = {"name": "n", "recipe": "drift", "options": options}
     monkeypatch.setattr(jobs_module, "end_with_starter", lambda lease: None)  # would end this process with its input
     monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "folder": str(tmp_path / "run")})))
     jobs_module.main()
     assert read_facts(tmp_path / "run")["status"] == "finished"
-    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "first": str(tmp_path), "folder": "none"})))
+    other = {**options, "model": str(tmp_path)}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps({**given, "options": other, "folder": "none"})))
     with pytest.raises(SystemExit, match="is no model"):
         jobs_module.main()
 
