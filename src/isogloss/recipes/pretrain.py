@@ -24,11 +24,11 @@ from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
-from isogloss.text.sampling import Sampler
+from isogloss.text.streams import borders_of
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Settings, Training, join, together, train
-from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe
+from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe, row_sampler
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.sharing import Languages, build, check_depth, parse, save, stack_of
 
@@ -71,8 +71,11 @@ def pretrain(
     ] = None,
     dropout: Annotated[float, Option("dropout everywhere", least=0, below=1)] = 0.0,
     config: Annotated[str | None, "JSON file with further fields of the configuration"] = None,
-    length: Annotated[int, Option("tokens in a stream", least=8)] = 128,
-    batch: Annotated[recipe.PositiveInt, "streams in a batch, over all processes"] = 512,
+    rows: Annotated[
+        Literal["streams", "texts"], "streams: running text, cut anywhere; texts: one paragraph a row, as in BERT"
+    ] = "streams",
+    length: Annotated[int, Option("tokens in a row, at most", least=8)] = 128,
+    batch: Annotated[recipe.PositiveInt, "rows in a batch, over all processes"] = 512,
     steps: Annotated[recipe.NonNegativeInt, "updates; 0 leaves a random encoder"] = 10_000,
     exponent: Annotated[recipe.NonNegativeFloat, "a language is drawn in proportion to its size to this power"] = 0.7,
     mask_share: Annotated[recipe.PositiveShare, "share of the tokens to predict"] = 0.15,
@@ -145,7 +148,7 @@ def pretrain(
     compiled_step = recipe.compiles(compiled, hardware, auto=True)
     parallel = recipe.parallel_texts(bitext, source.languages)
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
         processes = join(hardware)
         packed = together(processes, lambda: source.packed(run.scratch, run.facts["hashes"]["data"], progress))
         configs = {
@@ -160,6 +163,7 @@ def pretrain(
         pools = {language: each["pool"] for language, each in masks.items()}
         masking: dict[str, Any] = {"mask_id": first["mask_id"], "marks": first["marks"], "pools": pools}
         ids = {language: stream.ids for language, stream in packed.train.items()}
+        feed["frame"] = borders_of(packed.tokenizers[packed.languages[0]])[1] if rows == "texts" else None
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
         how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
         training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
@@ -176,6 +180,7 @@ def pretrain(
                 seed=seed,
                 device=processes.device,
                 length=length,
+                frame=feed["frame"],
                 rows=min(micro_batch or 256, 256),
                 dtype=torch.bfloat16 if settings.half else None,
                 **masking,
@@ -198,7 +203,7 @@ def pretrain(
         compared = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
         return {"data": source.facts(progress), **compared}
 
-    return recipe.Work(name, rows, hashes, depth=planned.num_hidden_layers)
+    return recipe.Work(name, work, hashes, depth=planned.num_hidden_layers)
 
 
 # --- the cards of the models -----------------------------------------------------------------------------------------
@@ -216,13 +221,15 @@ def write_cards(
 ) -> None:
     """Write README.md into every model folder at or below `folder`: one, or one a language.
 
-    feed: batch, length, exponent and share, the arguments of `masked_lm` that say what a step reads.
+    feed: batch, length, exponent, share and frame, the arguments of `masked_lm` that say what a step reads.
     """
     models, settings = cast(Languages, training.model), training.settings
     losses = [reading["value"] for reading in run.rows if reading["measure"] == "loss"]
     sizes = {language: stream.tokens for language, stream in packed.train.items()}
-    sampler = Sampler(sizes, length=feed["length"], exponent=feed["exponent"], seed=settings.seed)
+    streams = {language: stream.ids for language, stream in packed.train.items()}
+    sampler = row_sampler(streams, feed["frame"], length=feed["length"], exponent=feed["exponent"], seed=settings.seed)
     seen = sampler.epochs(training.step, feed["batch"])
+    a_step = f"{feed['batch']} of {'' if feed['frame'] is None else 'at most '}{feed['length']} tokens a step"
     options, counts = packed.facts["tokenizer"], {len(tokenizer) for tokenizer in packed.tokenizers.values()}
     pieces = f"{min(counts):,} pieces" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,} pieces"
     vocabulary = f"{pieces}, {options.get('kind', 'tokenizer given')}"
@@ -234,9 +241,9 @@ def write_cards(
         "vocabulary": vocabulary,
         "separate parts": str(models.sharing),
         "steps": training.step,
-        "tokens seen": training.step * feed["batch"] * feed["length"],
+        "tokens seen": round(sum(times * sizes[language] for language, times in seen.items())),
         "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
-        "streams": f"{feed['batch']} of {feed['length']} tokens a step, languages by size ** {feed['exponent']}",
+        "streams" if feed["frame"] is None else "texts": f"{a_step}, languages by size ** {feed['exponent']}",
         "tokens predicted": f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
         + ("; words whole" if whole_words else ""),
         "optimiser": optimiser_facts(settings.optimisation),

@@ -117,6 +117,13 @@ def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tenso
     return torch.arange(tokens, device=lengths.device) - begun + first, borders
 
 
+def first_position(model: Any) -> int:
+    """The position of a text's first token: after the padding index in the families that reserve it, else 0."""
+    family = FAMILIES[model.config.model_type]
+    after_padding = family.first_position == "padding"
+    return int(model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
+
+
 def packed_arguments(
     family: Family, positions: Tensor, borders: Tensor, longest: int, types: Tensor | None = None
 ) -> dict[str, Any]:
@@ -148,6 +155,22 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
             yield
 
     return around
+
+
+def half_norms(models: Sequence[Any]) -> None:
+    """Have norms leave half precision where autocast computes in it, so that what lies between blocks is half as wide.
+
+    `torch.autocast` computes norms in float32, as here, and leaves their results so.
+    """
+
+    def halve(norm: nn.Module, inputs: Any, states: Tensor) -> Tensor:
+        kind = states.device.type
+        return states.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else states
+
+    for model in models:
+        for module in model.modules():
+            if isinstance(module, nn.LayerNorm):
+                module.register_forward_hook(halve)
 
 
 class _Rotary(nn.Module):

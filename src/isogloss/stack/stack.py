@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError
 from isogloss.stack.families import Family
-from isogloss.stack.packing import packed, packed_arguments, packed_positions
+from isogloss.stack.packing import first_position, packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
@@ -62,10 +62,7 @@ class Stack:
         config, family = self.model.config, self.family
         self.width, self.cuts = int(config.hidden_size), range(self.first, self.last + 1)
         self.blocks = list(self.model.get_submodule(family.blocks))[self.first : self.last]
-        after_padding = family.first_position == "padding"
-        self.first_position = (
-            int(self.model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
-        )
+        self.first_position = first_position(self.model)
         self.tells_types = family.token_types and getattr(config, "type_vocab_size", 1) > 1
 
     def __repr__(self) -> str:

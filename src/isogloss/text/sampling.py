@@ -146,29 +146,35 @@ class Sampler:
         return {name: counts[i] / int(self._rows[i]) for i, name in enumerate(self._tokens)}
 
 
-class PairSampler:
-    """Pairs of translations for any step; memory does not grow with the text.
+class ItemSampler:
+    """Numbers of items, such as pairs of translations or texts, for any step; memory does not grow with their number.
 
-    Within a group an epoch sees every pair once, in a new order.
+    Within a group an epoch sees every item once, in a new order.
 
     Args:
-        sizes: pairs of each group (`en-nl`).
+        sizes: items of each group (`en-nl`).
         exponent: a group is drawn in proportion to its size to this power.
         seed: another order for another seed.
     """
 
-    def __init__(self, sizes: dict[str, int], *, exponent: float, seed: int) -> None:
-        self._sizes, self._seed = np.array(list(sizes.values()), dtype=np.int64), seed
+    def __init__(self, sizes: Mapping[str, int], *, exponent: float, seed: int) -> None:
+        self._names, self._seed = list(sizes), seed
+        self._sizes = np.array(list(sizes.values()), dtype=np.int64)
         self._mixture = Mixture(shares(sizes, exponent=exponent), seed=seed)
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Group and pair number of every row of a step, (batch,) int64 each; groups in the order of `sizes`."""
+        """Group and item number of every row of a step, (batch,) int64 each; groups in the order of `sizes`."""
         groups, within = self._mixture.rows(step, batch)
         sizes = self._sizes[groups]
         epochs, positions = np.divmod(within, sizes)
         orders, owners = np.unique(np.stack([groups, epochs]), axis=1, return_inverse=True)
         keys = np.stack([_round_keys(self._seed, *order) for order in orders.T.tolist()])
         return groups, shuffled(positions, sizes, keys[owners.reshape(-1)])
+
+    def epochs(self, step: int, batch: int) -> dict[str, float]:
+        """How often each group's items have been seen before this step."""
+        counts = self._mixture.before(step * batch)
+        return {name: count / int(size) for name, count, size in zip(self._names, counts, self._sizes, strict=True)}
 
 
 def splitmix(state: np.ndarray) -> np.ndarray:

@@ -28,6 +28,7 @@ from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import refuse_slow, spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
+_SEARCHED = 2**24  # tokens in which ends of paragraphs are looked for at a time
 _CHARACTERS = 2_000_000  # of the paragraphs that are tokenised together
 
 
@@ -129,6 +130,109 @@ def open_stream(path: Path) -> Stream:
         if ids.shape != (tokens,) or ids.dtype.kind != "u":
             raise ValueError(f"its counts speak of {tokens:,} tokens")
         return Stream(ids=ids, **counts)
+
+
+Frame = Sequence[tuple[int, ...]]
+"""The special tokens before and after a text, as `borders_of(tokenizer)[1]` has them."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The texts of a stream: where the content of each begins, and how many tokens it has, (texts,) each."""
+
+    begins: np.ndarray
+    counts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.begins)
+
+
+def texts_of(ids: np.ndarray, frame: Frame, *, length: int) -> Texts:
+    """Every paragraph of a stream as a text of at most `length` tokens, its special tokens included.
+
+    A longer paragraph is cut into the fewest pieces that fit, as equal in size as can be, each a text of its own.
+
+    Args:
+        ids: (tokens,), paragraphs end to end, each between its special tokens.
+        frame: those special tokens.
+        length: most tokens of a text.
+
+    >>> texts = texts_of(np.array([2, 7, 8, 9, 3, 2, 7, 3]), [(2,), (3,)], length=4)
+    >>> texts.begins.tolist(), texts.counts.tolist()
+    ([1, 2, 6], [1, 2, 1])
+    """
+    before, after = map(len, frame)
+    last = [at + np.flatnonzero(ids[at : at + _SEARCHED] == frame[1][-1]) for at in range(0, len(ids), _SEARCHED)]
+    ends = np.concatenate([*last, np.zeros(0, dtype=np.int64)]) + 1  # of paragraphs
+    contents = np.concatenate([[0], ends[:-1]])[: len(ends)] + before
+    sizes = ends - after - contents
+    pieces = -(-sizes // (length - before - after))  # none of an empty paragraph
+    owner = np.repeat(np.arange(len(sizes)), pieces)
+    number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
+    first, following = (sizes[owner] * at // pieces[owner] for at in (number, number + 1))
+    return Texts(contents[owner] + first, following - first)
+
+
+def fit(lengths: Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
+    """Put texts together into few rows of `length` tokens: the row of each, and its place there, (texts,) int64 each.
+
+    Long texts come first, each into the row that it fills best (best fit decreasing), which leaves little room unused.
+
+    >>> rows, places = fit([3, 6, 4, 5], 10)
+    >>> rows.tolist(), places.tolist()
+    ([1, 0, 0, 1], [5, 0, 6, 0])
+    """
+    rows, places = np.empty((2, len(lengths)), dtype=np.int64)
+    having: list[list[int]] = [[] for _ in range(length + 1)]  # the rows that have so much room left
+    rooms, count = 0, 0  # bit r: there is a row with room r
+    for text in sorted(range(len(lengths)), key=lambda text: -lengths[text]):
+        size = lengths[text]
+        fitting = rooms >> size
+        room = size + (fitting & -fitting).bit_length() - 1 if fitting else length
+        if fitting:
+            row = having[room].pop()
+            rooms ^= 0 if having[room] else 1 << room
+        else:
+            row, count = count, count + 1
+        rows[text], places[text] = row, length - room
+        having[room - size].append(row)
+        rooms |= 1 << (room - size)
+    return rows, places
+
+
+def lay_out(
+    texts: Sequence[np.ndarray], starts: np.ndarray, shape: tuple[int, int], frame: Frame, *, padding: int
+) -> np.ndarray:
+    """A table of texts, each in its frame: ids, positions and owners, (3, rows, length) int32.
+
+    Positions count from 0 in each text; owners are the numbers of the texts, -1 where there is padding.
+
+    Args:
+        texts: the tokens of each, without special ones.
+        starts: (texts,), where each begins, in a table that is read row by row.
+        shape: rows and their length.
+        frame: the special tokens around a text.
+        padding: the id of what is left over.
+
+    >>> ids, positions, owners = lay_out([np.array([7, 8])], np.array([0]), (1, 5), [(2,), (3,)], padding=0)
+    >>> ids.tolist(), positions.tolist(), owners.tolist()
+    ([[2, 7, 8, 3, 0]], [[0, 1, 2, 3, 0]], [[0, 0, 0, 0, -1]])
+    """
+    before, after = frame
+    counts = np.array([len(text) for text in texts])
+    lengths = counts + len(before) + len(after)
+    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # of a token in its text
+    slots = np.repeat(starts, lengths) + place
+    content = (place >= len(before)) & (place < np.repeat(counts + len(before), lengths))
+    ids, positions, owners = table = np.empty((3, shape[0] * shape[1]), dtype=np.int32)
+    table[:] = [[padding], [0], [-1]]
+    positions[slots], owners[slots] = place, np.repeat(np.arange(len(texts)), lengths)
+    ids[slots[content]] = np.concatenate(texts)
+    for at, mark in enumerate(before):
+        ids[starts + at] = mark
+    for at, mark in enumerate(after):
+        ids[starts + len(before) + counts + at] = mark
+    return table.reshape(3, *shape)
 
 
 Borders = Mapping[int, Sequence[tuple[int, ...]]]

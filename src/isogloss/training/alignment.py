@@ -35,7 +35,7 @@ from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import ranges
 from isogloss.text.masking import IGNORE, mask
-from isogloss.text.sampling import PairSampler, splitmix
+from isogloss.text.sampling import ItemSampler, splitmix
 from isogloss.text.streams import Borders, PairStream
 from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
 from isogloss.training.loop import Objective, Part, Rows
@@ -400,7 +400,7 @@ def align_pairs(
     it is empty; by default on a GPU, where rows run end to end, of blocks that are compiled where `compiled` says so.
     """
     how, stack, words = aligner.how, aligner.stack, pool.to(device)
-    sampler = PairSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
+    sampler = ItemSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
     streams, padding = list(pairs.values()), padding_id(aligner.model)
     maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
     maskable[list(marks)] = False
