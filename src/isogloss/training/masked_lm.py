@@ -89,7 +89,7 @@ def masked_lm(
     texts = list(streams.values())
     borders = np.cumsum([0, *map(len, texts)])
     resident, steps = None, torch.arange(length, device=device)
-    if device.type == "cuda" and 4 * int(borders[-1]) <= RESIDENT_BYTES:
+    if frame is None and device.type == "cuda" and 4 * int(borders[-1]) <= RESIDENT_BYTES:
         resident = torch.cat([torch.from_numpy(text.astype(np.int32)) for text in texts]).to(device)
     size = max(models.of(name).config.vocab_size for name in names)
     special = torch.zeros(size, dtype=torch.bool, device=device)
