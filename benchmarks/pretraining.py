@@ -7,11 +7,15 @@ on the GPU, masks there, asks the vocabulary head only where there is a label an
 and masks on the host (`DataCollatorForLanguageModeling`), with no workers and with some, and runs the head on every
 token, as it is and with `torch_compile=True`.
 
+With `--texts` the model is a BERT with dropout 0.1 and every row is one text between its special tokens, at most 128
+long and 50 on average: isogloss puts several texts into a row, Trainer pads them to the longest of the batch, as
+`run_mlm --line_by_line` does. Tokens are those of the texts, padding not counted.
+
 The text is made up: independent draws, the k-th word in proportion to 1/k. Speed does not depend on it, and the loss
 has somewhere to fall to. Warm-up steps are left out of the time everywhere. `loss` is the mean of a few steps up to
 the same step on every line, so the lines should agree within a few hundredths; masks and the order of rows differ.
 
-    python -m benchmarks.pretraining [--device cuda] [--only ours] [--profile] [--out rows.json]
+    python -m benchmarks.pretraining [--device cuda] [--texts] [--only ours] [--profile] [--out rows.json]
     python -m benchmarks.pretraining --device cpu --depth 2 --width 64 --vocabulary 2000 --batch 8 --steps 5
 """
 
@@ -68,6 +72,7 @@ class Case:
     span: int
     device: torch.device
     half: bool
+    texts: bool
     text: Path
 
 
@@ -104,23 +109,32 @@ class Clock:
         (begin, start), (end, stop) = self.times.items()
         steps, seconds = end - begin, stop - start
         memory = torch.cuda.max_memory_allocated() / 1e9 if self.device.type == "cuda" else 0.0
-        speed = steps * case.batch * case.length / seconds
+        speed = steps * case.batch * mean_length(case) / seconds
         graphs = (self.graphs[0], self.graphs[1] - self.graphs[0])
         return Result(name, speed, 1000 * seconds / steps, memory, loss, steps, graphs)
 
 
 class Rows(torch.utils.data.Dataset):
-    """Packed rows as `run_mlm` gives them to the collator after `group_texts`: lists of whole numbers."""
+    """Rows as `run_mlm` gives them to the collator, packed by `group_texts` or line by line: lists of whole numbers."""
 
-    def __init__(self, path, length):
-        self.ids, self.length = np.load(path, mmap_mode="r"), length
+    def __init__(self, case):
+        self.ids = np.load(case.text, mmap_mode="r")
+        self.ends = np.arange(case.length, len(self.ids) + 1, case.length)
+        if case.texts:
+            self.ends = np.flatnonzero(self.ids == SPECIAL.index("[SEP]")) + 1
 
     def __len__(self):
-        return len(self.ids) // self.length
+        return len(self.ends)
 
     def __getitem__(self, row):
-        ids = self.ids[row * self.length : (row + 1) * self.length].tolist()
-        return {"input_ids": ids, "attention_mask": [1] * self.length, "special_tokens_mask": [0] * self.length}
+        ids = self.ids[self.ends[row - 1] if row else 0 : self.ends[row]].tolist()
+        special = [int(number < len(SPECIAL)) for number in ids]
+        return {"input_ids": ids, "attention_mask": [1] * len(ids), "special_tokens_mask": special}
+
+
+def mean_length(case):
+    """Tokens of a row on average, of a text with `--texts`."""
+    return len(np.load(case.text, mmap_mode="r")) / len(Rows(case))
 
 
 class Listener(transformers.TrainerCallback):
@@ -144,7 +158,14 @@ def write_text(case):
     ends = np.cumsum(1 / np.arange(1, case.vocabulary - len(SPECIAL) + 1))
     tokens = (case.warm_up + case.steps + 2) * case.batch * case.length
     places = np.searchsorted(ends, np.random.default_rng(0).random(tokens) * ends[-1]).clip(max=len(ends) - 1)
-    np.save(case.text, (places + len(SPECIAL)).astype(np.uint16 if case.vocabulary <= 2**16 else np.uint32))
+    ids = places + len(SPECIAL)
+    if case.texts:
+        lengths = np.random.default_rng(1).exponential(46, (case.warm_up + case.steps + 2) * case.batch)
+        ends = np.cumsum(lengths.astype(int).clip(3, case.length - 2) + 2)
+        ids = ids[: ends[-1]]
+        ids[ends[ends <= len(ids)] - 1] = SPECIAL.index("[SEP]")
+        ids[np.append(0, ends[ends < len(ids)])] = SPECIAL.index("[CLS]")
+    np.save(case.text, ids.astype(np.uint16 if case.vocabulary <= 2**16 else np.uint32))
 
 
 def make_tokenizer(vocabulary):
@@ -158,8 +179,9 @@ def make_tokenizer(vocabulary):
 def fresh(case):
     """The model of this case, always with the same first weights."""
     config = configure(
-        "modernbert", vocabulary=case.vocabulary, depth=case.depth, width=case.width, heads=case.heads,
-        length=case.length, tokenizer=make_tokenizer(case.vocabulary),
+        "bert" if case.texts else "modernbert", vocabulary=case.vocabulary, depth=case.depth, width=case.width,
+        heads=case.heads, length=case.length, dropout=0.1 if case.texts else 0.0,
+        tokenizer=make_tokenizer(case.vocabulary),
     )  # fmt: skip
     config._attn_implementation = "sdpa"
     return build(config, [LANGUAGE], sharing=Sharing(), seed=0)
@@ -173,6 +195,7 @@ def run_ours(case, *, profiled=False):
         mask_id=SPECIAL.index("[MASK]"), marks=range(len(SPECIAL)),
         pools={LANGUAGE: torch.arange(len(SPECIAL), case.vocabulary)}, device=case.device, seed=0,
         compiled=case.device.type == "cuda",
+        frame=[(SPECIAL.index("[CLS]"),), (SPECIAL.index("[SEP]"),)] if case.texts else None,
     )  # fmt: skip
     settings = Settings(
         steps=case.warm_up + case.steps, seed=0, report=case.span, half=case.half,
@@ -202,7 +225,7 @@ def run_trainer(case, *, workers=0, compiled=False):
     collator = transformers.DataCollatorForLanguageModeling(make_tokenizer(case.vocabulary), mlm_probability=0.15)
     trainer = transformers.Trainer(
         model=fresh(case).of(LANGUAGE), args=arguments, data_collator=collator,
-        train_dataset=Rows(case.text, case.length), callbacks=[listener],
+        train_dataset=Rows(case), callbacks=[listener],
     )  # fmt: skip
     trainer.remove_callback(PrinterCallback)
     trainer.train()
@@ -284,6 +307,7 @@ def read_arguments():
     parser = make_parser(__doc__, SIZES)
     parser.add_argument("--only", choices=CONTENDERS, nargs="+", help="default: all; on a CPU, nothing compiled")
     parser.add_argument("--profile", action="store_true", help="also print where our time goes, by kernel")
+    parser.add_argument("--texts", action="store_true", help="a BERT with dropout, every row one text")
     parser.add_argument("--heads", type=int, help="default: one for every 64 of the width")
     parser.add_argument("--length", type=int, default=128)
     parser.add_argument("--trainer-steps", type=int, help="timed steps of Trainer; default: 30, or --steps if fewer")
@@ -309,9 +333,10 @@ def main():
         write_text(case)
         model = fresh(case).of(LANGUAGE)
         facts = {
-            "model": f"ModernBERT {case.depth}x{case.width}, {case.vocabulary:,} pieces, "
-            f"{sum(one.numel() for one in model.parameters()) / 1e6:.1f}M weights, {model.config._attn_implementation}",
-            "batch": f"{case.batch} rows of {case.length}",
+            "model": f"{type(model).__name__.removesuffix('ForMaskedLM')} {case.depth}x{case.width}, "
+            f"{case.vocabulary:,} pieces, {sum(one.numel() for one in model.parameters()) / 1e6:.1f}M weights, "
+            f"{model.config._attn_implementation}",
+            "batch": f"{case.batch} rows of {mean_length(case):.0f} tokens" + ", texts" * case.texts,
             "precision": "bfloat16" if given.half else "float32",
             "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
             "versions": f"torch {torch.__version__}, transformers {transformers.__version__}",

@@ -7,13 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 
 
-def test_both_sides_run_and_their_losses_agree(tmp_path):
+@pytest.mark.parametrize("rows", [[], ["--texts"]])
+def test_both_sides_run_and_their_losses_agree(tmp_path, rows):
     sizes = "--depth 1 --width 32 --vocabulary 200 --length 32 --batch 32 --warm-up 4 --steps 16 --trainer-steps 6"
     out = tmp_path / "rows.json"
-    command = [sys.executable, "-m", "benchmarks.pretraining", "--device", "cpu", *sizes.split(), "--out", str(out)]
+    command = [sys.executable, "-m", "benchmarks.pretraining", "--device", "cpu", *sizes.split(), *rows]
+    command += ["--out", str(out)]
     alone = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
     done = subprocess.run(command, cwd=ROOT, env=alone, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr

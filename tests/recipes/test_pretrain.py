@@ -139,6 +139,8 @@ VARIANTS = {
     "unigram": {"tokenizer": "unigram", "lowercase": True},
     "half precision on disk": {"save_dtype": "float16"},
     "one language": {},
+    "text by text": {"rows": "texts", "architecture": "bert", "dropout": 0.1},
+    "a separate block, text by text": {"rows": "texts", "separate": "1-1"},
 }
 
 
@@ -154,6 +156,7 @@ def test_every_variant_trains_and_loads_for_each_of_its_languages(files, tmp_pat
     assert set(table.plan) == {""}
     model = tmp_path / "run" / "model"
     parted = {"no anchors", "separate vocabularies", "separate embeddings", "a separate block", "both"}
+    parted.add("a separate block, text by text")
     own = {language: model / language if name in parted else model for language in texts}
     stacks = {}
     for language, folder in own.items():
@@ -164,7 +167,7 @@ def test_every_variant_trains_and_loads_for_each_of_its_languages(files, tmp_pat
         assert ("pieces spelled alike are one" in card) == (name == "separate vocabularies")
         assert ("extra anchors |" in card) == (changes.get("anchors") == "extra")
     if name in parted:
-        check_sharing(name, *own.values())
+        check_sharing(name.removesuffix(", text by text"), *own.values())
     if name == "no anchors":
         ids = [set(stacks[one].tokenizer(path.read_text()).input_ids) for one, path in files.items()]
         assert ids[0] & ids[1] <= set(range(5)), "only special tokens are shared"
@@ -391,10 +394,11 @@ def test_looking_and_keeping_do_not_change_what_is_learned(files, tmp_path):
     assert not (tmp_path / "alone" / "checkpoints").exists()
 
 
-def test_pieces_and_half_precision_follow_the_same_curve(files, tmp_path):
-    whole = made(files, tmp_path / "whole", report=1)
-    pieces = made(files, tmp_path / "pieces", report=1, micro_batch=3)
-    half = made(files, tmp_path / "half", report=1, dtype="bfloat16")
+@pytest.mark.parametrize("rows", ["streams", "texts"])
+def test_pieces_and_half_precision_follow_the_same_curve(files, tmp_path, rows):
+    whole = made(files, tmp_path / "whole", report=1, rows=rows)
+    pieces = made(files, tmp_path / "pieces", report=1, rows=rows, micro_batch=3)
+    half = made(files, tmp_path / "half", report=1, rows=rows, dtype="bfloat16")
     for table, tolerance in ((pieces, 1e-5), (half, 3e-2)):
         assert table.value.tolist() == pytest.approx(whole.value.tolist(), rel=tolerance)
         assert not table.value.equals(whole.value)

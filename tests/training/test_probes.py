@@ -294,3 +294,27 @@ def test_retrieval_restores_the_mode(tiny):
 def test_texts_that_cannot_be_probed_are_refused():
     with pytest.raises(InputError, match="same name"):
         retrieval_probe(lambda _: None, [bitext(), bitext()], every=1)
+
+
+def test_held_out_texts_are_predicted_one_by_one():
+    """Readings of texts are those of transformers' own model, which is given each of them alone."""
+    model = tiny_masked_lm(dropout=0.5).train()
+    random, frame = np.random.default_rng(3), [(2,), (3,)]
+    texts = [[2, *random.integers(5, 50, size), 3] for size in (3, 30, 1, 14, 9)]
+    ids = np.concatenate(texts).astype(np.uint16)
+    how = {"mask_id": 4, "marks": [0, 1, 2, 3, 4], "seed": 0, "length": 12}
+    pool = torch.arange(5, 50)
+    found = perplexity_probe(
+        lambda _: model, {"en": ids}, {"en": (20, 90)}, pools={"en": pool}, every=1, device="cpu", frame=frame, **how
+    )
+    reading = next(each for each in found.take() if each["unit"] == "token")
+    total, count = 0.0, 0
+    model.eval()
+    for masked in held_out_masks("en", ids, pool=pool, frame=frame, **how):
+        for inputs, places, labels in zip(masked.inputs, masked.places, masked.labels, strict=True):
+            chosen, length = labels != IGNORE, int((inputs != 0).sum())
+            with torch.no_grad():
+                scores = model(input_ids=inputs[None, :length]).logits[0]
+            total += float(cross_entropy(scores[places[chosen]], labels[chosen], reduction="sum"))
+            count += int(chosen.sum())
+    assert (reading["n"], reading["value"]) == (count, pytest.approx(np.exp(total / count), rel=1e-5))
