@@ -13,6 +13,8 @@ training without them, bit for bit.
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -22,14 +24,13 @@ from torch import nn
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_utils import has_length
 
-from isogloss.errors import InputError
-from isogloss.measures.perplexity import UNITS
+from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze, reinitialise
 from isogloss.stack.families import family_of
 from isogloss.stack.stack import Stack, whole_stack
 from isogloss.text.corpora import Corpus
-from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
+from isogloss.training.distances import Distance, distance_probe, sample_vectors
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
@@ -46,10 +47,11 @@ PER_GROUP = ("base_lrs", "lr_lambdas", "_last_lr", "min_lrs")  # lists of a sche
 
 def stack_of(model: Any, tokenizer: Any = None) -> Stack:
     """The stack inside a model with any head; the weights are the model's own, so it reads what training leaves."""
-    family = family_of(model.config, type(model).__name__)
-    if family.kind == "encoder-decoder":
-        raise InputError(f"{type(model).__name__} is an encoder-decoder; the callbacks are for encoders and decoders")
-    return whole_stack(model.base_model, family, tokenizer, type(model).__name__)
+    name = type(model).__name__
+    family = family_of(model.config, name)
+    kinds = f"{name} is an encoder-decoder; the callbacks are for encoders and decoders"
+    require(family.kind != "encoder-decoder", kinds)
+    return whole_stack(model.base_model, family, tokenizer, name)
 
 
 def updates_in_epoch(loader: Any, arguments: Any) -> int | None:
@@ -61,11 +63,11 @@ def updates_in_epoch(loader: Any, arguments: Any) -> int | None:
 
 def refuse_sharded(arguments: Any, name: str) -> None:
     """A callback reads and changes whole weights, which processes that share them out do not have."""
-    if arguments.fsdp or arguments.deepspeed:
-        raise InputError(
-            f"{name} needs the whole model in every process, and FSDP and DeepSpeed split it; train with plain "
-            "data parallelism (torchrun) or leave the callback out"
-        )
+    require(
+        not (arguments.fsdp or arguments.deepspeed),
+        f"{name} needs the whole model in every process, and FSDP and DeepSpeed split it; train with plain data "
+        "parallelism (torchrun) or leave the callback out",
+    )
 
 
 def log_name(reading: Reading) -> str:
@@ -92,33 +94,30 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
     """
 
     def __init__(self, *, every: int | None, log: Log | None) -> None:
-        if every is not None and every < 1:
-            raise InputError(f"readings are taken every 1 update or more rarely, not every {every}")
+        require(every is None or every >= 1, f"readings are taken every 1 update or more rarely, not every {every}")
         self.rows: list[dict[str, Any]] = []
         self._every, self._log = every, log
-        self._probe: Probe | None = None
-        self._training = self._resumed = False
-        self._step, self._values = -1, dict[str, float]()
+        self._probe: Any = None  # made when a model is there to be read
+        self._training, self._step, self._values = False, -1, dict[str, float]()
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Read the model before its first update, unless the training is resumed."""
         refuse_sharded(args, type(self).__name__)
         self._probe = self._make(given["model"], args, state, given["train_dataloader"])
-        if self._every is None and args.eval_strategy == "no":
-            raise InputError(
-                "Trainer makes no evaluations (eval_strategy='no'), at which readings would be taken; say how often "
-                "with every=500, or set eval_strategy"
-            )
+        require(
+            self._every is not None or args.eval_strategy != "no",
+            "Trainer makes no evaluations (eval_strategy='no'), at which readings would be taken; say how often with "
+            "every=500, or set eval_strategy",
+        )
         self.rows.clear()
-        self._training, self._resumed, self._step = True, state.global_step > 0, -1
-        if not self._resumed:
-            self._read(self._probe, state)
+        self._training, self._step = True, -1
+        if state.global_step == 0:
+            self._read(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Read the model if it is time, and after the last update in any case."""
         if self._every and (state.global_step % self._every == 0 or state.global_step >= state.max_steps):
-            assert self._probe is not None
-            self._read(self._probe, state)
+            self._read(state)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
         """Read the model if evaluations are when that is done; what is known of this step joins Trainer's metrics.
@@ -127,8 +126,8 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
         """
         self._probe = self._probe or self._make(given["model"], args, None, None)
         if self._every is None or not self._training:
-            self._read(self._probe, state)
-        if metrics is not None and (self._step == state.global_step or not self._training):
+            self._read(state)
+        if metrics is not None and self._step == state.global_step:
             metrics.update(self._values)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
@@ -142,28 +141,27 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
     def _further(self, readings: Sequence[Reading]) -> dict[str, float]:
         return {}
 
-    def _read(self, probe: Probe, state: Any) -> None:
+    def _read(self, state: Any) -> None:
         if self._training and self._step == state.global_step:
             return
         # Every process reads, and all go by the first one's numbers: were one to stop alone, the others would hang.
-        readings: list[Reading] = broadcast_object_list([list(probe.take())])[0]
-        values = {log_name(reading): float(reading["value"]) for reading in readings} | self._further(readings)
-        if self._training and self._resumed:  # rows of the steps that the log of a resumed training knows
+        readings: list[Reading] = broadcast_object_list([list(self._probe.take())])[0]
+        self._values = {log_name(reading): float(reading["value"]) for reading in readings} | self._further(readings)
+        self._step = state.global_step
+        if self._training and not self.rows:  # rows of the earlier steps that the log of a resumed training knows
             without = [{key: item for key, item in reading.items() if key not in ANSWER} for reading in readings]
-            self.rows[:] = [
+            self.rows += [
                 {**coordinates, "value": entry[log_name(coordinates)], "step": entry["step"]}
                 for entry in state.log_history
                 for coordinates in without
                 if log_name(coordinates) in entry and entry["step"] < state.global_step
             ]
-            self._resumed = False
         if self._training:
             self.rows += [{**reading, "step": state.global_step} for reading in readings]
-        self._step, self._values = state.global_step, values
         if self._log is not None:
-            self._log(dict(values))
+            self._log(dict(self._values))
         else:
-            state.log_history.append({**values, "epoch": state.epoch or 0, "step": state.global_step})
+            state.log_history.append({**self._values, "epoch": state.epoch or 0, "step": state.global_step})
 
 
 class PerplexityCallback(ReadingsCallback):
@@ -197,43 +195,35 @@ class PerplexityCallback(ReadingsCallback):
         log: Log | None = None,
     ) -> None:
         super().__init__(every=every, log=log)
-        if OTHERS in corpora:
-            raise InputError("a corpus is called 'others', the name of all but the target together; give its language")
-        self.corpora: list[Corpus] = []
-        for language, given in corpora.items():
-            corpus = given if isinstance(given, Corpus) else Corpus(language, given)
-            if corpus.language != language:
-                raise InputError(
-                    f"the corpus of {language} says that its language is {corpus.language}; name it by its language"
-                )
-            self.corpora.append(corpus)
-        if target not in corpora:
-            raise InputError(f"the target {target} is not among the corpora ({', '.join(corpora)}); add its sentences")
-        if isinstance(limit, int) and limit < 1:
-            raise InputError(f"perplexity needs at least one sentence a corpus, not {limit}")
-        self.target, self.others = target, len(corpora) > 1
+        everyone = "a corpus is called 'others', the name of all but the target together; give its language"
+        require(OTHERS not in corpora, everyone)
+        languages = ", ".join(corpora)
+        require(target in corpora, f"the target {target} is not among the corpora ({languages}); add its sentences")
+        few = f"perplexity needs at least one sentence a corpus, not {limit}"
+        require(not isinstance(limit, int) or limit >= 1, few)
+        self.corpora = [
+            given if isinstance(given, Corpus) else Corpus(language, given) for language, given in corpora.items()
+        ]
+        for language, corpus in zip(corpora, self.corpora, strict=True):
+            other = f"the corpus of {language} says that its language is {corpus.language}; name it by its language"
+            require(corpus.language == language, other)
+        self.target = target
         sides = (select_by("perplexity", target=side, unit="token") for side in (target, OTHERS))
-        self._balance = balance_of(*sides)
+        self.balance = balance_of(*sides)
         self._tokenizer, self._seed, self._limit = tokenizer, seed, limit
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
         # Trainer takes any metric but a loss for one that is better when higher, unless it is told.
         chosen = f"eval_{(args.metric_for_best_model or '').removeprefix('eval_')}"
-        readings = [
-            {"measure": "perplexity", "target": language, "unit": unit}
-            for language in (*(corpus.language for corpus in self.corpora), OTHERS)
-            for unit in UNITS
-        ]
-        names = {"eval_balance", *map(log_name, readings)}
-        if state is not None and args.greater_is_better and chosen in names:
-            raise InputError(
-                f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
-                "greater_is_better=False"
-            )
-        limit = self._sample(args, state, loader)
-        if not type(model).__name__.endswith("ForMaskedLM"):
-            raise InputError(f"perplexity is of masked language models (...ForMaskedLM), not {type(model).__name__}")
-        stack = stack_of(model, self._tokenizer)
+        lower = chosen == "eval_balance" or "_perplexity" in chosen
+        require(
+            state is None or not (args.greater_is_better and lower),
+            f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
+            "greater_is_better=False",
+        )
+        masked = type(model).__name__.endswith("ForMaskedLM")
+        require(masked, f"perplexity is of masked language models (...ForMaskedLM), not {type(model).__name__}")
+        stack, limit = stack_of(model, self._tokenizer), self._sample(args, state, loader)
         texts = [_drawn(corpus, limit, self._seed) for corpus in self.corpora]
         return sentence_perplexity_probe(
             model,
@@ -257,7 +247,7 @@ class PerplexityCallback(ReadingsCallback):
         return max(FEWEST, int(SHARE * trained / readings / len(self.corpora)))
 
     def _further(self, readings: Sequence[Reading]) -> dict[str, float]:
-        value = self._balance.value(readings)
+        value = self.balance.value(readings)
         return {} if value is None else {"eval_balance": value}
 
 
@@ -271,14 +261,11 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
     """
 
     def __init__(self, perplexity: PerplexityCallback, patience: int = 5, *, least: float = 0.0) -> None:
-        if not perplexity.others:
-            raise InputError(
-                f"there is no balance with {perplexity.target} alone; give PerplexityCallback other languages too"
-            )
+        alone = f"there is no balance with {perplexity.target} alone; give PerplexityCallback other languages too"
+        require(len(perplexity.corpora) > 1, alone)
+        logged = replace(perplexity.balance, value=lambda entries: entries[0]["eval_balance"])
+        self._rule = stop_after(logged, patience, least)
         self.reason: str | None = None
-        sides = (select_by("perplexity", target=side) for side in (perplexity.target, OTHERS))
-        self._rule = stop_after(balance_of(*sides), patience, least)
-        self._names = {target: f"eval_{target}_perplexity" for target in (perplexity.target, OTHERS)}
         self._memory: Memory = {}
         self._seen, self._step = 0, -1
 
@@ -291,13 +278,9 @@ class BalanceStopCallback(TrainerCallback):  # type: ignore[misc]
         """Show the rule what the log has that it has not seen."""
         for entry in state.log_history[self._seen :]:
             # A step that is evaluated again, as eval_on_start does when training is resumed, is one evaluation.
-            if all(name in entry for name in self._names.values()) and entry["step"] > self._step:
+            if "eval_balance" in entry and entry["step"] > self._step:
                 self._step = entry["step"]
-                readings = [
-                    {"measure": "perplexity", "target": target, "value": entry[name]}
-                    for target, name in self._names.items()
-                ]
-                self._memory, reason = self._rule(self._memory, entry["step"], readings)
+                self._memory, reason = self._rule(self._memory, self._step, [entry])
                 self.reason = self.reason or reason
         self._seen = len(state.log_history)
         if self.reason is not None:
@@ -343,27 +326,26 @@ class DriftCallback(ReadingsCallback):
     ) -> None:
         super().__init__(every=every, log=log)
         check_corpus(corpus)
-        self._tokenizer, self._corpus, self._reference, self._measures = tokenizer, corpus, reference, tuple(measures)
-        self._sampling: dict[str, Any] = {"words": words, "layers": layers, "seed": seed}
-        self._start: Sample | None = None
+        self._tokenizer, self._reference, self._measures = tokenizer, reference, tuple(measures)
+        self._vectors = partial(sample_vectors, corpus=corpus, words=words, layers=layers, seed=seed)
+        self._start: Any = None if reference is None else self._vectors(reference)
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
         """Keep what the model is now as the start, before Trainer may load a checkpoint into it."""
         if self._reference is None:
-            self._start = sample_vectors(stack_of(model, self._tokenizer), self._corpus, **self._sampling)
+            self._start = self._vectors(stack_of(model, self._tokenizer))
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
         if state is not None and state.global_step == 0:
             self.on_init_end(args, state, None, model)
-        start, other = self._start, "start"
-        if self._reference is not None:
-            start, other = sample_vectors(self._reference, self._corpus, **self._sampling), self._reference.name
-        if start is None:
-            raise InputError(
-                "the model this training began with is no longer there; give DriftCallback to Trainer(callbacks=...), "
-                "or that model as reference=isogloss.load(...)"
-            )
-        return distance_probe(stack_of(model, self._tokenizer), start, every=1, other=other, measures=self._measures)
+        require(
+            self._start is not None,
+            "the model this training began with is no longer there; give DriftCallback to Trainer(callbacks=...), or "
+            "that model as reference=isogloss.load(...)",
+        )
+        other = "start" if self._reference is None else self._reference.name
+        stack = stack_of(model, self._tokenizer)
+        return distance_probe(stack, self._start, every=1, other=other, measures=self._measures)
 
 
 class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
@@ -391,7 +373,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
     def __init__(self, plan: str | Plan = "unfreeze:4/epoch", *, seed: int = 0) -> None:
         self.plan = parse_plan(plan) if isinstance(plan, str) else plan
         self._seed = seed
-        self._stack: Stack | None = None
+        self._stack: Any = None  # the stack of the model that is trained
         self._epoch = 1
         self._frozen: int | None = None
 
@@ -405,24 +387,23 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         refuse_sharded(args, "UnfreezeCallback")
         # Several processes wait for a gradient of each weight, unless they look which have none.
         looks = args.ddp_find_unused_parameters
-        if args.world_size > 1 and not (not args.gradient_checkpointing if looks is None else looks):
-            raise InputError(
-                "several processes would wait for the gradients of frozen layers; set ddp_find_unused_parameters=True, "
-                "without gradient checkpointing"
-            )
+        require(
+            args.world_size == 1 or (not args.gradient_checkpointing if looks is None else looks),
+            "several processes would wait for the gradients of frozen layers; set ddp_find_unused_parameters=True, "
+            "without gradient checkpointing",
+        )
         if self._stack is None or self._stack.model is not given["model"].base_model:
             self._begin(given["model"], fresh=state.global_step == 0)
         epoch = updates_in_epoch(given["train_dataloader"], args)
-        if epoch is None and self.plan.unfreeze is not None and self.plan.every is None:
-            raise InputError(
-                f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead"
-            )
+        require(
+            epoch or self.plan.unfreeze is None or self.plan.every is not None,
+            f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead",
+        )
         self._epoch, self._frozen = epoch or 1, None
         self.on_step_begin(args, state, control, **given)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Unfreeze what the plan trains from this update on."""
-        assert self._stack is not None
         now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
         if now == self._frozen:
             return
@@ -433,19 +414,19 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         late = {
             name: weight for name, weight in model.named_parameters() if weight.requires_grad and id(weight) not in held
         }
-        if late and args.world_size > 1:
-            raise InputError(
-                "several processes share only gradients known when Trainer began; give UnfreezeCallback to "
-                "Trainer(callbacks=...) and let Trainer make the optimiser"
-            )
+        require(
+            not late or args.world_size == 1,
+            "several processes share only gradients known when Trainer began; give UnfreezeCallback to "
+            "Trainer(callbacks=...) and let Trainer make the optimiser",
+        )
         add_weights(model, late, optimizer=optimizer, schedule=given["lr_scheduler"])
 
     def _begin(self, model: Any, *, fresh: bool = True) -> Stack:
         self._stack = stack_of(model)
         frozen_at(self.plan, 0, depth=self._stack.last, epoch=1)  # refuses a plan for layers that are not there
         if self.plan.reinit and fresh:
-            how: dict[str, Any] = {"seed": self._seed, "initialiser": self.plan.initialiser}
-            reinitialise(self._stack, self.plan.reinit, **how, in_place=True)
+            initialiser = self.plan.initialiser
+            reinitialise(self._stack, self.plan.reinit, seed=self._seed, initialiser=initialiser, in_place=True)
         return self._stack
 
 

@@ -30,7 +30,7 @@ import json
 import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -41,7 +41,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
 from isogloss.mappings import Mapping as Fitted, Normalisation, load_mapping
 from isogloss.progress import Progress, silent
@@ -57,7 +57,6 @@ from isogloss.vectors.extract import Unit, vectors
 
 Pooling = Literal["mean", "first"]
 Side = Literal["source", "target"]
-UNIT: dict[Pooling, Unit] = {"mean": "sentence", "first": "first"}
 POOLED = {"mean": "mean of the content tokens", "first": "first token"}
 FILE = "model.onnx"
 LARGEST = 2**31 - 2**26  # bytes of weights in one file: protobuf ends at 2 GiB
@@ -108,14 +107,12 @@ class Encoder:
         """What follows the pooling, as few steps as there can be: `nn.Linear` in float64, and `UnitLength`."""
         steps: list[nn.Module] = []
         mapping = self.mapping
-        if mapping is not None and self.side == "target":
-            steps = normalisation_steps(mapping.target) if mapping.restore == "normalised" else []
-        elif mapping is not None:
-            steps = [affine(mapping.weight, torch.zeros(mapping.weight.shape[0]))]
-            if mapping.restore == "recentred":
-                steps = [shifted(-mapping.source.mean), *steps, shifted(mapping.target.mean)]
-            elif mapping.restore != "raw":
-                steps = [*normalisation_steps(mapping.source), *steps]
+        if mapping is not None and mapping.restore == "normalised":
+            steps = normalisation_steps(getattr(mapping, self.side))
+        if mapping is not None and self.side == "source":
+            moved = mapping.target.mean - mapping.weight @ mapping.source.mean
+            recentred = mapping.restore == "recentred"
+            steps.append(affine(mapping.weight, moved if recentred else torch.zeros_like(moved)))
         if self.mean is not None:
             steps.append(shifted(-self.mean))
         merged: list[nn.Module] = []  # neighbouring affine maps made one
@@ -129,7 +126,8 @@ class Encoder:
 
     def vectors(self, corpus: Corpus, *, progress: Progress = silent) -> Tensor:
         """What isogloss itself gives, (sentences, width), float32: every export is held to this."""
-        x = vectors(self.stack, corpus, layers=[self.layer], unit=UNIT[self.pooling], progress=progress)[0]
+        unit: Unit = "sentence" if self.pooling == "mean" else "first"
+        x = vectors(self.stack, corpus, layers=[self.layer], unit=unit, progress=progress)[0]
         if self.mapping is not None and self.side == "source":
             x = self.mapping(x)
         elif self.mapping is not None and self.mapping.restore == "normalised":
@@ -203,40 +201,39 @@ def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
         settings |= {"modality_config": {"text": output}, "module_output_name": "token_embeddings"}
     if "pooler" in stack.model._modules:
         settings["model_args"] = {"add_pooling_layer": False}
-    _write(folder / "sentence_bert_config.json", settings)
     _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine"})
     modules = []
-    for number, (kind, config, step) in enumerate([("Transformer", {}, None), *_modules(encoder)]):
+    for number, (kind, config, weights) in enumerate([("Transformer", settings, {}), *_modules(encoder)]):
         path = f"{number}_{kind}" if number else ""
         modules.append(
             {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         )
-        if number:
-            (folder / path).mkdir()
-            # Indented, the vocabulary would take a line for every word.
-            _write(folder / path / "config.json", config, indent=None if kind == "WordWeights" else 2)
-        if isinstance(step, nn.Linear):
-            weights = {f"linear.{name}": value.float().contiguous() for name, value in step.state_dict().items()}
+        (folder / path).mkdir(exist_ok=True)
+        # Indented, the vocabulary would take a line for every word.
+        file = "config.json" if number else "sentence_bert_config.json"
+        _write(folder / path / file, config, indent=None if kind == "WordWeights" else 2)
+        if weights:
             save_file(weights, folder / path / "model.safetensors")
     _write(folder / "modules.json", modules)
 
 
-def _modules(encoder: Encoder) -> Iterator[tuple[str, dict[str, Any], nn.Module | None]]:
-    """What follows the model: the kind of each module, its configuration, and the step that it takes."""
+def _modules(encoder: Encoder) -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
+    """What follows the model: the kind of each module, its configuration, and its weights."""
     mean = encoder.pooling == "mean"
     if mean:
         # Named by their numbers: sentence-transformers would take a word for its lower-case twin.
         vocabulary = [str(number) for number in range(encoder.stack.model.get_input_embeddings().num_embeddings)]
         silent = {str(number): 0.0 for number in marks(encoder.stack.tokenizer)}
-        yield "WordWeights", {"vocab": vocabulary, "word_weights": silent, "unknown_word_weight": 1.0}, None
+        yield "WordWeights", {"vocab": vocabulary, "word_weights": silent, "unknown_word_weight": 1.0}, {}
     pooling = {"pooling_mode_mean_tokens": mean, "pooling_mode_cls_token": not mean}
-    yield "Pooling", {"word_embedding_dimension": encoder.stack.width, **pooling}, None
+    yield "Pooling", {"word_embedding_dimension": encoder.stack.width, **pooling}, {}
     for step in encoder.steps:
-        if isinstance(step, nn.Linear):
-            sizes = {"in_features": step.in_features, "out_features": step.out_features, "bias": True}
-            yield "Dense", {**sizes, "activation_function": "torch.nn.modules.linear.Identity"}, step
-        else:
-            yield "Normalize", {}, None
+        if not isinstance(step, nn.Linear):
+            yield "Normalize", {}, {}
+            continue
+        sizes = {"in_features": step.in_features, "out_features": step.out_features, "bias": True}
+        weights = {f"linear.{name}": value.float().contiguous() for name, value in step.state_dict().items()}
+        yield "Dense", {**sizes, "activation_function": "torch.nn.modules.linear.Identity"}, weights
 
 
 def _write(path: Path, content: Any, *, indent: int | None = 2) -> None:
@@ -270,10 +267,8 @@ class SentenceGraph(nn.Module):
 def write_onnx(folder: Path, encoder: Encoder) -> None:
     """Write `model.onnx`, and the tokenizer beside it."""
     stack = encoder.stack
-    if stack.tokenizer.padding_side != "right" and encoder.pooling == "first":
-        raise InputError(
-            f"the tokenizer of {stack.name} pads at the front, where the first token is; use --pooling mean"
-        )
+    front = f"the tokenizer of {stack.name} pads at the front, where the first token is; use --pooling mean"
+    require(stack.tokenizer.padding_side == "right" or encoder.pooling == "mean", front)
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder, stack)
     graph = SentenceGraph(encoder).eval()
@@ -282,29 +277,23 @@ def write_onnx(folder: Path, encoder: Encoder) -> None:
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
     sizes = {0: torch.export.Dim("sentences"), 1: torch.export.Dim("tokens")}
     bytes_ = sum(weight.numel() * weight.element_size() for weight in graph.parameters())
-    with _quiet(), torch.no_grad():
-        torch.onnx.export(
-            graph,
-            (ids, mask),
-            folder / FILE,
-            input_names=list(INPUTS),
-            output_names=["sentence_vector"],
-            dynamic_shapes=dict.fromkeys(INPUTS, sizes),
-            dynamo=True,
-            external_data=bytes_ > LARGEST,
-            verbose=False,
-        )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """No advice from the exporter: what matters is whether the file gives the same vectors, which is checked."""
+    # No advice from the exporter: what matters is whether the file gives the same vectors, which is checked.
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings(action="ignore"):
-            yield
+        with warnings.catch_warnings(action="ignore"), torch.no_grad():
+            torch.onnx.export(
+                graph,
+                (ids, mask),
+                folder / FILE,
+                input_names=list(INPUTS),
+                output_names=["sentence_vector"],
+                dynamic_shapes=dict.fromkeys(INPUTS, sizes),
+                dynamo=True,
+                external_data=bytes_ > LARGEST,
+                verbose=False,
+            )
     finally:
         logger.setLevel(level)
 
@@ -430,68 +419,64 @@ def export(
     Example: isogloss export runs/aligned search --to sentence-transformers
     """
     check_arguments(export, {"to": to, "pooling": pooling, "side": side})
-    kind = FORMATS[to]
-    target = Path(folder)
-    if target.exists() or target.is_symlink():
-        raise InputError(f"{target} is already there; choose another folder, or remove it")
-    if to == "transformers" and (mapping is not None or centre is not None or pooling != "mean"):
-        raise InputError(
-            "--to transformers writes the states of tokens; --pooling, --mapping and --centre are of sentences, so "
-            "take another format or leave them out"
-        )
+    target, kind = Path(folder), FORMATS[to]
+    new = not (target.exists() or target.is_symlink())
+    require(new, f"{target} is already there; choose another folder, or remove it")
+    require(
+        to != "transformers" or (mapping is None and centre is None and pooling == "mean"),
+        "--to transformers writes the states of tokens; --pooling, --mapping and --centre are of sentences, so take "
+        "another format or leave them out",
+    )
     missing = [name for name in ("onnx", "onnxscript") if to == "onnx" and find_spec(name) is None]
-    if missing:
-        raise InputError(f"--to onnx needs {' and '.join(missing)}; install isogloss[onnx]")
-    if mapping is None and side != "source":
-        raise InputError(f"--side {side} says which space of a --mapping is meant; give one, or leave --side out")
-    # A run folder stands for the model in it.
-    source, run, path = model, None, Path(model)
-    if (path / "run.json").is_file() and (path / "model").is_dir():
-        source, run = path / "model", path
-    elif path.name == "model" and (path.parent / "run.json").is_file():
-        run = path.parent
+    require(not missing, f"--to onnx needs {' and '.join(missing)}; install isogloss[onnx]")
+    alone = f"--side {side} says which space of a --mapping is meant; give one, or leave --side out"
+    require(mapping is not None or side == "source", alone)
+    in_run = Path(model) / "model"  # a run folder stands for the model in it
+    source = in_run if (Path(model) / "run.json").is_file() and in_run.is_dir() else model
     stack = load(source, revision, dtype="float32", device="cpu")
-    cut = _layer(stack, layer, run)
     fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
-    encoder = Encoder(stack, cut, pooling, fitted, side)
-    if fitted is not None:
-        width = len((fitted.source if side == "source" else fitted.target).mean)
-        if width != stack.width:
-            raise InputError(
-                f"--mapping: its {side} space is {width} wide and {stack.name} is {stack.width} wide; was it fitted on "
-                "another model, or is the other --side meant?"
-            )
-    if centre is None or isinstance(centre, Corpus | Bitext):
-        texts = [] if centre is None else [centre] if isinstance(centre, Corpus) else list(centre)
+    encoder = Encoder(stack, _layer(stack, layer, source), pooling, fitted, side)
+    width = stack.width if fitted is None else len(getattr(fitted, side).mean)
+    require(
+        width == stack.width,
+        f"--mapping: its {side} space is {width} wide and {stack.name} is {stack.width} wide; was it fitted on another "
+        "model, or is the other --side meant?",
+    )
+    if isinstance(centre, Corpus | Bitext):
+        texts = [centre] if isinstance(centre, Corpus) else list(centre)
     else:
-        texts = [joined_corpus(language, files) for language, files in language_files(centre, option="centre").items()]
+        files = {} if centre is None else language_files(centre, option="centre")
+        texts = [joined_corpus(language, own) for language, own in files.items()]
     if texts:  # the mean of the languages' means, in float64: a language with more text does not count for more
         means = [encoder.vectors(text, progress=progress).mean(dim=0, dtype=torch.float64) for text in texts]
         encoder = replace(encoder, mean=torch.stack(means).mean(dim=0))
-    facts = _facts(model, encoder, mapping, texts, tokens=to == "transformers")
-    metadata = inherited(source_cards(source, run, revision))
-    facts |= {"licence": str(metadata.get("license", "the source's card names none"))}
+    metadata = inherited(source_cards(source, revision))
+    licence = str(metadata.get("license", "the source's card names none"))
+    facts = _facts(model, encoder, mapping, texts, tokens=to == "transformers") | {"licence": licence}
     with whole_folder(target) as beside:
         kind.write(beside, encoder)
         difference = _check_vectors(beside, encoder, kind, to)
         pre_norm = stack.family.norm is not None
         write_text(beside / "README.md", _card(to, model_name(source), facts, metadata, pre_norm, difference))
-        if target.exists():
-            raise InputError(f"{target} was made by someone else meanwhile; choose another folder")
+        require(not target.exists(), f"{target} was made by someone else meanwhile; choose another folder")
     return Exported(target, facts, difference)
 
 
-def _layer(stack: Stack, layer: int | None, run: Path | None) -> int:
+def _layer(stack: Stack, layer: int | None, source: str | Path) -> int:
     """The layer to cut at, checked; a run of align says which one it aligned."""
-    if stack.family.kind != "encoder":
-        raise InputError(f"{stack.name} is of the kind {stack.family.kind}; only encoders can be cut and exported")
-    if layer is None and run is not None:
-        facts = read_facts(run)
-        layer = facts.get("arguments", {}).get("layer") if facts.get("command") == "align" else None
-    layer = stack.cuts[-1] if layer is None else layer
-    if layer not in stack.cuts:
-        raise InputError(f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {layer}")
-    return int(layer)
+    kind = stack.family.kind
+    require(kind == "encoder", f"{stack.name} is of the kind {kind}; only encoders can be cut and exported")
+    run = _run_facts(Path(source))
+    if layer is None and run.get("command") == "align":
+        layer = run.get("arguments", {}).get("layer")
+    layer = stack.cuts[-1] if layer is None else int(layer)
+    require(layer in stack.cuts, f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {layer}")
+    return layer
+
+
+def _run_facts(model: Path) -> dict[str, Any]:
+    """The record of the run that a model stands in, empty for a model that no run left."""
+    return read_facts(model.parent) if (model.parent / "run.json").is_file() else {}
 
 
 def _facts(
@@ -523,8 +508,7 @@ def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> flo
     """The largest difference between isogloss' vectors and those of the folder, which must be small."""
     if find_spec(kind.package.replace("-", "_")) is None:
         return None
-    corpora = [text.take(range(2)) for text in embedded()]
-    sentences = [sentence for corpus in corpora for sentence in corpus.sentences]
+    sentences = [sentence for text in embedded() for sentence in text.sentences[:2]]
     if encoder.stack.max_length <= LONGEST:
         sentences.append(" ".join(sentences * (1 + LONGEST // (10 * len(sentences)))))
     corpus = Corpus("en", sentences, name="check")
@@ -539,11 +523,11 @@ def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> flo
             "written; update it, or export where it is not installed"
         ) from error
     difference = float((exported - expected).abs().max()) if exported.shape == expected.shape else float("inf")
-    if not difference <= TOLERANCE * max(1.0, float(expected.abs().max())):
-        raise InputError(
-            f"{encoder.stack.name} cannot be exported --to {to}: read by {kind.package} it gives vectors that differ "
-            f"from isogloss' by {difference:.2g}; nothing was written"
-        )
+    require(
+        difference <= TOLERANCE * max(1.0, float(expected.abs().max())),
+        f"{encoder.stack.name} cannot be exported --to {to}: read by {kind.package} it gives vectors that differ from "
+        f"isogloss' by {difference:.2g}; nothing was written",
+    )
     return difference
 
 
@@ -578,15 +562,15 @@ def inherited(cards: Sequence[Path]) -> dict[str, Any]:
     return inherited
 
 
-def source_cards(source: str | Path, run: Path | None, revision: str | None) -> list[Path]:
+def source_cards(source: str | Path, revision: str | None) -> list[Path]:
     """Cards that may name the licence: the model's own, then those of the models it was trained from."""
     from huggingface_hub import hf_hub_download
 
     cards: list[Path] = []
-    seen: set[str] = set()
+    seen: list[str] = []
     now: str | None = str(source)
     while now is not None and now not in seen:
-        seen.add(now)
+        seen.append(now)
         try:
             location = Path(locate(now))
         except InputError:  # the model a run began with is no longer there
@@ -596,7 +580,5 @@ def source_cards(source: str | Path, run: Path | None, revision: str | None) -> 
         else:
             with suppress(Exception):  # no network, no card: what the hub raises differs by version
                 cards.append(Path(hf_hub_download(now, "README.md", revision=revision)))
-        run = run or (location.parent if (location.parent / "run.json").is_file() else None)
-        now = read_facts(run).get("arguments", {}).get("model") if run is not None else None
-        run, revision = None, None
+        now, revision = _run_facts(location).get("arguments", {}).get("model"), None
     return cards
