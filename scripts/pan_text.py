@@ -26,7 +26,7 @@ def main(given: list[str]) -> int:
     parser.add_argument("--limit", type=int, help="rows of every data set, at most, for a rehearsal")
     asked = parser.parse_args(given)
     scale = SimpleNamespace(**{**vars(SCALES[asked.scale]), "limit": asked.limit})
-    texts = texts_in(asked.out, scale, data=asked.data)
+    texts = texts_in(asked.out, scale, asked.data)
     try:
         texts.write(silent)
     except InputError as error:

@@ -244,12 +244,12 @@ def sweep_command(name: str) -> Any:
 
 def reproduce_command(name: str) -> Any:
     """Make the command of a paper: the options of `reproduce`, and those that this paper alone has."""
-    from isogloss.papers.paper import find, paper_options, reproduce
-    from isogloss.recipes.recipe import option_of, options_of
+    from isogloss.papers.paper import find, reproduce
+    from isogloss.recipes.recipe import options_of
 
     paper = find(name)
     shared = {each: option for each, option in options_of(reproduce).items() if option.help}
-    special = {each: option_of(parameter.annotation, None) for each, parameter in paper_options(name).items()}
+    special = {each: setting.option for each, setting in paper.options.items()}
     parameters = [
         *option_parameters(shared | special),
         keyword("out", Annotated[str | None, typer.Option(help="run folder; default runs/PAPER-SCALE")], None),
@@ -260,13 +260,13 @@ def reproduce_command(name: str) -> Any:
     ]
 
     def run(dry_run: bool, **given: Any) -> None:
-        from isogloss.papers.paper import Request, outline_lines, outline_of, selected, summary
+        from isogloss.papers.paper import Request, outline_lines, selected, summary
 
         options = {each: given[each] for each in special}
         usual = Path("runs") / f"{name}-{given['scale']}"
         if dry_run:
             asked = {each: given[each] for each in shared if each in Request.__dataclass_fields__}
-            _, outline = outline_of(name, Request(out=Path(given["out"] or usual), **asked), **options)
+            outline = paper.plan(Request(out=Path(given["out"] or usual), **asked), **options)
             jobs = selected(outline.jobs, given["only"], given["only_seeds"])
             typer.echo("\n".join(outline_lines(outline, jobs)))
             return

@@ -292,8 +292,8 @@ def test_a_finding_is_held_when_all_its_contrasts_are():
 def test_text_is_chosen_by_its_place_and_split_as_drift_does(tmp_path):
     lines = [f"zin nummer {number} ." for number in range(50)]
     (tmp_path / "nl.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    scale = changed(paper.SCALES["mini"], others=())
-    texts = paper._contents(None, scale, str(tmp_path / "nl.txt"), tuned_is_known=True)
+    scale = changed(paper.SCALES["mini"], others=(), text=str(tmp_path / "nl.txt"))
+    texts = paper._contents(None, scale, tuned_is_known=True)
     assert texts["nl.txt"].splitlines() == lines
     few, turned = lowest_hashed(lines, 20), lowest_hashed(lines[::-1], 20)
     assert len(few) == 20 and set(few) == set(turned) and few == [line for line in lines if line in set(few)]
@@ -308,8 +308,8 @@ def test_premises_are_read_once_each_from_the_data_folder(tmp_path):
     (tmp_path / "nl.txt").write_text("a\n", encoding="utf-8")
 
     def premises(language, count):
-        scale = changed(paper.SCALES["mini"], others=(language,), watched=count)
-        texts = paper._contents(str(tmp_path), scale, str(tmp_path / "nl.txt"), tuned_is_known=False)
+        scale = changed(paper.SCALES["mini"], others=(language,), watched=count, text=str(tmp_path / "nl.txt"))
+        texts = paper._contents(str(tmp_path), scale, tuned_is_known=False)
         return texts[f"{language}.txt"].splitlines()
 
     assert premises("en", 9) == ["a", "b", "c", "d"]

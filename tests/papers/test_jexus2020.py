@@ -11,7 +11,7 @@ import isogloss as ig
 from isogloss import cli
 from isogloss.papers import jexus2020
 from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs
-from isogloss.papers.paper import Request, drawn, find, outline_lines, outline_of, selected
+from isogloss.papers.paper import Request, drawn, find, outline_lines, selected
 from isogloss.papers.results import Results, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
@@ -232,7 +232,7 @@ def data_folder(folder):
 
 def texts_of(folder, *, train=None, limit=None, dutch=True, **request):
     """The texts that the mini scale makes of a small data folder, of nine pairs to train on."""
-    small = changed(SCALES["mini"], targets=("de",), train=9, dutch=dutch)
+    small = changed(SCALES["mini"], languages="de", count=9, dutch=dutch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALES, "mini", small)
         out = folder / "run"
@@ -337,7 +337,7 @@ def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
 )
 def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
     with pytest.raises(ig.InputError, match=part):
-        outline_of("jexus2020", Request(scale, tmp_path / "run"), **options)
+        find("jexus2020").plan(Request(scale, tmp_path / "run"), **options)
 
 
 @pytest.fixture(scope="module")

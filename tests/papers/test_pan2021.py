@@ -14,7 +14,7 @@ from scipy import stats
 import isogloss as ig
 from isogloss.papers import pan2021 as paper
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, texts_in
-from isogloss.papers.paper import Request, find, outline_lines, outline_of, selected
+from isogloss.papers.paper import Request, find, outline_lines, selected
 from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
 from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
@@ -98,7 +98,7 @@ def _paragraph(name):
 
 
 def small_scale(**settings):
-    sizes = {"train": 9, "questions": 20, "compared": 16, "evaluated": 10, "pairs": 20, "chosen": 2}
+    sizes = {"examples": 9, "questions": 20, "compared": 16, "evaluated": 10, "parallel": 20, "chosen": 2}
     return changed(SCALES["mini"], aligned=("nl", "de"), **{**sizes, **settings})
 
 
@@ -407,7 +407,7 @@ def test_jobs_read_the_model_of_their_own_seed_and_need_what_makes_it(tmp_path):
 )
 def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
     with pytest.raises(ig.InputError, match=part):
-        outline_of("pan2021", Request(scale, tmp_path / "run"), **options)
+        find("pan2021").plan(Request(scale, tmp_path / "run"), **options)
 
 
 def test_letters_are_what_copies_are_known_by():
@@ -418,7 +418,7 @@ def test_letters_are_what_copies_are_known_by():
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
-    found = texts_in(folder / "text", small_scale(), data=str(data_folder(folder)))
+    found = texts_in(folder / "text", small_scale(), str(data_folder(folder)))
     found.write(silent)
     return found
 
@@ -470,7 +470,7 @@ def test_of_other_sources_the_lowest_places_are_taken_and_missing_ones_passed_ov
         choose_pairs(sources, ("en", "ru"), (), most)
     shutil.rmtree(folder / "tatoeba_train")
     with pytest.raises(ig.InputError, match="tatoeba_train is missing: parallel text; give it, or tables of your own"):
-        texts_in(tmp_path / "text", small_scale(), data=str(folder)).write(silent)
+        texts_in(tmp_path / "text", small_scale(), str(folder)).write(silent)
 
 
 def test_tasks_are_what_transfer_reads(texts):
@@ -491,7 +491,7 @@ def test_tasks_are_what_transfer_reads(texts):
 
 def test_prepared_texts_are_the_same_and_are_refused_where_they_are_not(texts):
     def prepared(folder, **changes):
-        return texts_in(folder, small_scale(**changes), prepared=True)
+        return texts_in(folder, small_scale(**changes), None, prepared=True)
 
     again = prepared(texts.folder)
     assert again.facts["hashes"] == texts.facts["hashes"] and again.facts["notes"] == texts.facts["notes"]
@@ -519,7 +519,7 @@ def test_a_file_that_is_missing_is_named(name, tmp_path):
     folder = data_folder(tmp_path)
     (folder / name).unlink()
     with pytest.raises(ig.InputError, match=f"{name} is missing"):
-        texts_in(tmp_path / "text", small_scale(), data=str(folder)).write(silent)
+        texts_in(tmp_path / "text", small_scale(), str(folder)).write(silent)
 
 
 ALIGNMENTS = {"before", "both", "tlm", "contrastive", "unshuffled", "10%", "search"}

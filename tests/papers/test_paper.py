@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import isogloss as ig
-from isogloss.papers.paper import PREPARED, Request, Texts, join_jobs, scale_of, scale_table
+from isogloss.papers.paper import PREPARED, Outline, Paper, Request, Texts, join_jobs, option, scale_table
 from isogloss.progress import silent
 from isogloss.recipes.jobs import Job
 
@@ -49,11 +49,26 @@ def test_prepared_texts_are_taken_as_they_are_unless_something_else_is_asked_for
 
 
 def test_options_take_the_place_of_the_scales_own_settings():
-    scales = scale_table(steps=(10, 100, 1000), width=(8, 8, 8))
-    asked = scale_of(scales, Request("mini", Path("out")), steps=None, width=16)
-    assert vars(asked) == {"steps": 100, "width": 16}
+    scales, options = scale_table(
+        model=(None, "a", "b"),
+        steps=option("updates", 10, 100, 1000),
+        width=option("width", 8, 8, 8, recorded=False),
+        text=option("a file", own_data=True),
+    )
+    planned = []
+
+    def outline(request, scale):
+        planned.append(vars(scale))
+        return Outline("", {"model": scale.model}, None, [], {}, "")
+
+    paper = Paper("a2020", "A", scales, options, outline, None, [], None, None)
+    arguments = paper.plan(Request("mini", Path("out"), model="c"), steps=None, width=16).arguments
+    assert planned == [{"model": "c", "steps": 100, "width": 16, "text": None, "given": {"width": 16}}]
+    assert arguments == {"paper": "a2020", "scale": "mini", "model": "c", "steps": 100}
     with pytest.raises(ig.InputError, match="--scale smoke makes its own languages and models"):
-        scale_of(scales, Request("smoke", Path("out")), [None, "text.txt"])
+        paper.plan(Request("smoke", Path("out")), text="text.txt")
+    with pytest.raises(ig.InputError, match="--steps must be at least 1, not 0"):
+        paper.plan(Request("smoke", Path("out")), steps=0)
 
 
 def test_jobs_that_must_agree_are_refused_where_they_do_not(tmp_path):

@@ -411,7 +411,7 @@ def data_folder(root):
         (data / "xnli" / f"test-{one}.tsv").write_text("".join(f"p {k}\th {k}\tneutral\n" for k in range(9)))
         tree = "# sent_id = {}\n1\ta\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
         for part in ("train.rebuilt", "dev", "test"):
-            name = f"{one}_{scale.treebanks[one]}-ud-{part}.conllu"
+            name = f"{one}_{scale.parsed[one]}-ud-{part}.conllu"
             (data / "ud_train" / name).write_text("".join(tree.format(k) for k in range(6)))
         for part in ("train", "dev", "test"):
             if part != "test" or one not in ("ru", "zh"):

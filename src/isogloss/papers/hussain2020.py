@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -77,45 +77,36 @@ SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-SCALES = paper.scale_table(
+SCALES, OPTIONS = paper.scale_table(
     language=("qaa", "nl", "nl"),  # what is tuned on
     others=(("qab", "qac"), ("en", "de", "fr", "es", "ru", "zh"), tuple(sorted(("en", *XNLI)))),  # those watched
     sentences=(120, 25_000, 100_000),  # to tune on
-    watched=(12, 417, 667),  # sentences of each other language
     model=(None, "mini", "bert-base-multilingual-cased"),
-    native=(None, None, "wietsedv/bert-base-dutch-cased"),
+    native_model=(None, None, "wietsedv/bert-base-dutch-cased"),
     rate=(2e-3, 5e-5, 5e-5),  # the paper's, except where models are tiny
-    every=(6, 50, 50),  # updates between readings of perplexity
-    distance=(12, 250, 500),  # updates between readings of distances
     words=(40, 2000, 2000),  # of the sample for distances
     pretraining=(paper.TINY, {"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000}, {}),
-    native_steps=(60, 3000, 0),
     seconds=(1.3, 276, 1_416),  # about how long a job takes
     measured=(paper.EPYC, f"{paper.H200}; mini is as deep and smaller, so this is more than it takes", paper.H200),
+    text=paper.option("file of sentences to tune on; default: drift/LANG.txt of --data", own_data=True),
+    native=paper.option("masked LM of the language, equally deep; default: pretrained, or by --scale", own_data=True),
+    native_text=paper.option("file the native model is pretrained on; default: what is tuned on", own_data=True),
+    native_steps=paper.option("updates of that pretraining", 60, 3000, 0, least=0),
+    every=paper.option("updates between readings of perplexity", 6, 50, 50),
+    distance=paper.option("updates between readings of distances", 12, 250, 500),
+    watched=paper.option("sentences of each other language", 12, 417, 667),
+    legacy=paper.option(
+        f"also train with defects of the released code: {', '.join(DEFECTS)}; all; or each, to compare them"
+    ),
 )
 
 
-def plan(
-    request: paper.Request,
-    *,
-    text: Annotated[str | None, "file of sentences to tune on; default: drift/LANG.txt of --data"] = None,
-    native: Annotated[str | None, "masked LM of the language, equally deep; default: pretrained, or by --scale"] = None,
-    native_text: Annotated[str | None, "file the native model is pretrained on; default: what is tuned on"] = None,
-    native_steps: Annotated[int | None, paper.by_scale("updates of that pretraining", least=0)] = None,
-    every: Annotated[int | None, paper.by_scale("updates between readings of perplexity")] = None,
-    distance: Annotated[int | None, paper.by_scale("updates between readings of distances")] = None,
-    watched: Annotated[int | None, paper.by_scale("sentences of each other language")] = None,
-    legacy: Annotated[
-        str | None, f"also train with defects of the released code: {', '.join(DEFECTS)}; all; or each, to compare them"
-    ] = None,
-) -> paper.Outline:
+def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
-    given = {"native_steps": native_steps, "every": every, "distance": distance, "watched": watched}
-    scale = paper.scale_of(SCALES, request, (text, native, native_text), **given)
-    if native and native_text:
+    if scale.native and scale.native_text:
         raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
-    native, language = native or scale.native, scale.language
-    contents = partial(_contents, request.data, scale, text, tuned_is_known=native is None and not native_text)
+    native, language = scale.native or scale.native_model, scale.language
+    contents = partial(_contents, request.data, scale, tuned_is_known=native is None and not scale.native_text)
     wanted = {language: scale.sentences, **dict.fromkeys(scale.others, scale.watched)}
     texts = paper.Texts(request.out / "text", contents, wanted={f"{code}.txt": most for code, most in wanted.items()})
     known = {code: texts.path(f"known.{code}.txt") for code in (language, *scale.others)}
@@ -124,10 +115,10 @@ def plan(
     if native is None:
         shape: dict[str, Any] = {"vocabulary": 160}
         if scale.model is not None:  # the shape of the model that is tuned
-            config = paper.config_of(request.model or scale.model, "no native model of its shape can be made")
+            config = paper.config_of(scale.model, "no native model of its shape can be made")
             shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
             shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
-        read = {language: native_text or texts.path("known.native.txt")}
+        read = {language: scale.native_text or texts.path("known.native.txt")}
         before.append(request.job("pretrain", NATIVE, read, {**shape, **options}, folder=request.out / NATIVE))
     beside = model_name(native) if native else NATIVE
     options = {
@@ -137,7 +128,7 @@ def plan(
         **{"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0},
         **{"probe": scale.every, "distance": scale.distance, "words": scale.words, "checkpoint": 1250},
     }
-    asked = [*DEFECTS, "all"] if legacy == "each" else [legacy] if legacy else []
+    asked = [*DEFECTS, "all"] if scale.legacy == "each" else [scale.legacy] if scale.legacy else []
     spoilt = [("", {}), *(paper.with_defects(each, DEFECTS) for each in asked)]
     jobs = []
     for (condition, defects), seed, each in product(spoilt, range(request.seeds), PLANS):
@@ -145,8 +136,9 @@ def plan(
         name = re.sub("[:/,]", "-", f"{each}-seed-{seed}-{condition}".removesuffix("-"))
         coordinates = {"plan": each, "seed": seed, **({"legacy": condition.partition(":")[2]} if condition else {})}
         jobs.append(request.job("drift", name, model, {**options, **own}, **coordinates))
-    arguments = {"model": called, "native": beside, **{name: getattr(scale, name) for name in given}}
-    arguments |= {} if before else {"native_steps": None}
+    if not before:
+        scale.native_steps = None  # nothing is pretrained
+    arguments = {"model": called, "native": beside}
     conditions = f"{called} tuned on {language}, watched on {', '.join(scale.others)}, beside {beside}"
     measured = f"as measured on {scale.measured}; distances, retrieval, loading and pretraining are not counted"
     return paper.Outline(conditions, arguments, texts, jobs, {"drift": scale.seconds}, measured, before, DEPTH)
@@ -155,7 +147,7 @@ def plan(
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(data: str | None, scale: SimpleNamespace, text: str | None, *, tuned_is_known: bool) -> dict[str, str]:
+def _contents(data: str | None, scale: SimpleNamespace, *, tuned_is_known: bool) -> dict[str, str]:
     """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt).
 
     What is tuned on is the file given, else `drift/LANG.txt` in the data folder. The other languages are distinct
@@ -173,7 +165,7 @@ def _contents(data: str | None, scale: SimpleNamespace, text: str | None, *, tun
             texts |= {"known.native": known} if own else {}
     else:
         language, count = scale.language, scale.sentences
-        path = Path(text) if text else None if data is None else Path(data) / "drift" / f"{language}.txt"
+        path = Path(scale.text) if scale.text else None if data is None else Path(data) / "drift" / f"{language}.txt"
         if path is None or not path.is_file():
             missing = f"; {path} is no file" if path else ""
             raise InputError(
@@ -733,4 +725,4 @@ def _epochs(curves: Curves) -> list[float]:
     return [float(curves.steps[-1]) * epoch / EPOCHS for epoch in range(1, EPOCHS)]
 
 
-PAPER = paper.Paper("hussain2020", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("hussain2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

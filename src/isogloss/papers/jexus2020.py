@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,10 +28,9 @@ from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Floats, correlation
 from isogloss.papers import paper, results as evidence
-from isogloss.papers.paper import as_lines, by_scale, data_file, drawn
+from isogloss.papers.paper import as_lines, data_file, drawn
 from isogloss.papers.results import OTHERS, Claim, Contrast, Results, above, less, needed, over_seeds, target_title
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
 from isogloss.text import read_bitext
@@ -69,52 +68,48 @@ WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors
 
 TINY_ENCODER = {**paper.TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 300}
 H200 = f"{paper.H200}, with nothing frozen"
-SCALES = paper.scale_table(
+SCALES, OPTIONS = paper.scale_table(
     source=("qaa", "en", "en"),
-    targets=(("qab", "qac"), ("de", "fr", "es", "ru", "zh"), XNLI),  # languages of XNLI besides the source
-    train=(60, 20_000, 392_702),  # pairs
+    count=(60, 20_000, 392_702),  # pairs to train on
     model=(None, "mini", "bert-base-multilingual-cased"),
     dutch=(False, True, False),  # whether SICK-NL is tested, too
     pair=("qab", "zh", "zh"),  # the language that is on the word map with the source
     depth=(DEPTH, DEPTH, DEPTH),
     batch=(8, 32, 32),
-    epochs=(3, 3, 3),
-    rate=("1e-2", "1e-4", "5e-05"),
     known=(400, 0, 0),  # sentences of each language to pretrain on
     pretraining=(TINY_ENCODER, {}, {}),
     map=({"sample": 100, "words": 60, "points": 40}, {"points": 300}, {"points": 300}),  # options of the maps
-    limit=(None, None, None),  # rows of every data set in a rehearsal
     seconds=(2.5, 74, 1_360),  # about how long a training takes
     measured=(paper.EPYC, f"{H200}; mini is as deep and smaller, so this is more than it takes", H200),
+    train=paper.option("file of English pairs to train on; default: nli_en/mnli_train.tsv of --data", own_data=True),
+    languages=paper.option(
+        "languages of XNLI besides English, with commas", "qab,qac", "de,fr,es,ru,zh", ",".join(XNLI), own_data=True
+    ),
+    rate=paper.option("learning rates, with commas; English development data chooses", "1e-2", "1e-4", "5e-05"),
+    epochs=paper.option("times the training pairs are seen; default 3", 3, 3, 3),
+    limit=paper.option(
+        "rows of every data set, at most, for a rehearsal; default: all",
+        *(None, None, None),
+        kind=int,
+        least=FEWEST,
+        own_data=True,
+    ),
 )
 
 
-def plan(
-    request: paper.Request,
-    *,
-    train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
-    languages: Annotated[str | None, by_scale("languages of XNLI besides English, with commas", least=None)] = None,
-    rate: Annotated[
-        str | None, by_scale("learning rates, with commas; English development data chooses", least=None)
-    ] = None,
-    epochs: Annotated[int | None, Option("times the training pairs are seen; default 3", least=1)] = None,
-    limit: Annotated[
-        int | None, Option("rows of every data set, at most, for a rehearsal; default: all", least=FEWEST)
-    ] = None,
-) -> paper.Outline:
+def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: a training for every N, with all its seeds, and maps of the untrained model.
 
     A job has all seeds of one N, since the states of the frozen layers are computed once for them.
     """
-    codes = tuple(code.strip() for code in languages.split(",")) if languages else None
-    given = {"targets": codes, "rate": rate, "epochs": epochs, "limit": limit}
-    scale = paper.scale_of(SCALES, request, (train, languages, limit), **given)
-    source, targets, seeds = scale.source, scale.targets, request.seeds
+    source, seeds = scale.source, request.seeds
+    targets = scale.targets = [code.strip() for code in scale.languages.split(",")]
+    scale.languages = ",".join(targets)
     if source in targets or DUTCH in targets:
         raise InputError(f"--languages are those of XNLI besides {source}; {DUTCH} is tested on other data anyway")
-    texts = paper.Texts(request.out / "text", partial(_contents, request, scale, train), wanted={TRAIN: scale.train})
-    if limit:
-        texts.wanted, texts.notes = {}, [f"a rehearsal: every data set was cut to {limit:,} rows"]
+    texts = paper.Texts(request.out / "text", partial(_contents, request, scale), wanted={TRAIN: scale.count})
+    if scale.limit:
+        texts.wanted, texts.notes = {}, [f"a rehearsal: every data set was cut to {scale.limit:,} rows"]
     tested = (source, *targets)
     known = {code: texts.path(f"known.{code}.txt") for code in tested}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
@@ -138,8 +133,7 @@ def plan(
     for name, text, pair, points in maps:
         own = {"bitext": texts.path(text), "languages": ",".join(pair), **scale.map, "pairs": "first", **points}
         jobs.append(request.job("map", f"map-{name}", model, own, part="map", text=name))
-    arguments = {"model": called, "seeds": seeds, "languages": ",".join(targets)}
-    arguments |= {"rate": scale.rate, "epochs": scale.epochs, "limit": scale.limit}
+    arguments = {"model": called, "seeds": seeds}
     conditions = (
         f"{called} trained on pairs of {source}, N = {NOTHING_FROZEN} to {depth - 1}, {seeds} seeds, tested on XNLI in "
         f"{', '.join(tested)}{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
@@ -152,16 +146,16 @@ def plan(
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: paper.Request, scale: SimpleNamespace, train: str | None) -> dict[str, str]:
+def _contents(request: paper.Request, scale: SimpleNamespace) -> dict[str, str]:
     """Every file: MultiNLI to train on and choose by, XNLI and SICK-NL to test on, and parallel sentences to map.
 
     The development sets of XNLI are for the oracle. Where there is more than is wanted, rows are drawn, the same ones
     in every language.
     """
     if scale.model is None:
-        return invented_pairs(scale.source, scale.targets, pairs=scale.train, known=scale.known)
+        return invented_pairs(scale.source, scale.targets, pairs=scale.count, known=scale.known)
     folder, limit, languages = data_dir(request.data), scale.limit, (scale.source, *scale.targets)
-    files = inference_files(folder, languages, train, count=scale.train, limit=limit)
+    files = inference_files(folder, languages, scale.train, count=scale.count, limit=limit)
     del files[f"xnli-dev-{scale.source}.tsv"]  # MultiNLI chooses
     bitext = read_bitext(data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences"), languages=languages)
     files[PARALLEL] = bitext_table(bitext, drawn(range(bitext.rows), limit))
@@ -589,4 +583,4 @@ def _against(results: Results) -> Iterator[Panel]:
             yield Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)
 
 
-PAPER = paper.Paper("jexus2020", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("jexus2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -75,26 +75,21 @@ DOMAINS_OF_MINI = {
     "ru": ("gsd", "taiga"),
     "zh": ("gsdsimp", "beginner"),
 }
-SCALES = paper.scale_table(
+SCALES, OPTIONS = paper.scale_table(
     # The treebank each source of parsing and POS is trained on; sources of NER, tested on each other and on `pud`.
-    treebanks=(
+    trained_on=(
         {"qaa": "home"},
         {"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
         {"en": "ewt", "ru": "gsd", "ar": "padt"},
     ),
-    entities=(("qaa",), MINI, ("en", "ru", "ar")),
+    named_in=(("qaa",), MINI, ("en", "ru", "ar")),
     # Languages tested on parallel treebanks, and compared there; further ones that the model was not pretrained on.
-    pud=(("qaa", "qab", "qac"), tuple(language for language in PUD if language in MINI), PUD),
+    parallel=(("qaa", "qab", "qac"), tuple(language for language in PUD if language in MINI), PUD),
     unseen=((), tuple(language for language in (*PUD, ICELANDIC) if language not in MINI), ()),
     # Further treebanks of a language, the first of them standing in where it has no parallel one.
     domains=({"qaa": ("home",)}, DOMAINS_OF_MINI, {"en": ("ewt", "gum")}),
     model=(None, "mini", "bert-base-multilingual-cased"),
-    examples=(48, 4000, None),  # most sentences to train on
-    tested=(24, 500, None),  # most sentences of a test set
-    compared=(24, 1000, None),  # most sentences that languages are compared on
-    epochs=(2, 3, 3),
     batch=(8, 32, 32),
-    rate=(5e-3, 1e-4, 5e-5),
     pretraining=({**paper.TINY, "batch": 32, "vocabulary": 300, "steps": 60}, {}, {}),
     seconds=(5.6, 140, 415),  # about how long a job takes
     measured=(
@@ -102,51 +97,44 @@ SCALES = paper.scale_table(
         f"{paper.H200}, which a smaller one will not exceed; several at a time share it",
         paper.H200,
     ),
+    treebanks=paper.option("folder of UD treebanks to train and test on; default: ud_train of --data", own_data=True),
+    pud=paper.option("folder of the parallel treebanks of UD; default: ud_pud of --data", own_data=True),
+    entities=paper.option("folder of WikiAnn; default: wikiann_panx of --data", own_data=True),
+    examples=paper.option("most sentences to train on", 48, 4000, None),
+    tested=paper.option("most sentences of a test set", 24, 500, None, least=2),
+    compared=paper.option("most sentences that languages are compared on", 24, 1000, None, least=16),
+    epochs=paper.option("times the training sentences are seen", 2, 3, 3),
+    rate=paper.option("highest learning rate", 5e-3, 1e-4, 5e-5, least=1e-9),
+    legacy=paper.option(
+        f"defects of the released code that languages are compared with, too: {', '.join(DEFECTS)}; default: windows, "
+        "and batch-200 where there are sentences enough"
+    ),
 )
 
 
-def plan(
-    request: paper.Request,
-    *,
-    treebanks: Annotated[str | None, "folder of UD treebanks to train and test on; default: ud_train of --data"] = None,
-    pud: Annotated[str | None, "folder of the parallel treebanks of UD; default: ud_pud of --data"] = None,
-    entities: Annotated[str | None, "folder of WikiAnn; default: wikiann_panx of --data"] = None,
-    examples: Annotated[int | None, paper.by_scale("most sentences to train on")] = None,
-    tested: Annotated[int | None, paper.by_scale("most sentences of a test set", least=2)] = None,
-    compared: Annotated[int | None, paper.by_scale("most sentences that languages are compared on", least=16)] = None,
-    epochs: Annotated[int | None, paper.by_scale("times the training sentences are seen")] = None,
-    rate: Annotated[float | None, paper.by_scale("highest learning rate", least=1e-9)] = None,
-    legacy: Annotated[
-        str | None,
-        f"defects of the released code that languages are compared with, too: {', '.join(DEFECTS)}; default: windows, "
-        "and batch-200 where there are sentences enough",
-    ] = None,
-) -> paper.Outline:
+def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
-    given = {"examples": examples, "tested": tested, "compared": compared, "epochs": epochs, "rate": rate}
-    scale = paper.scale_of(SCALES, request, (treebanks, pud, entities), **given)
-    kinds = {"treebanks": treebanks, "pud": pud, "entities": entities}
     data = None if scale.model is None else request.data
-    folders = {kind: banks.folder_of(kind, path, data) for kind, path in kinds.items()}
+    folders = {kind: banks.folder_of(kind, getattr(scale, kind), data) for kind in ("treebanks", "pud", "entities")}
     experiments: dict[tuple[str, str], list[banks.TaskFile]] = {}
     missing: dict[str, None] = {}
     for task in TASKS:
-        for source in scale.entities if task == "ner" else scale.treebanks:
+        for source in scale.named_in if task == "ner" else scale.trained_on:
             files = list(_files(scale, task, source))
             experiments[task, source] = [file for file in files if banks.is_planned(file, folders)]
             missing |= dict.fromkeys(file.stem for file in files if not banks.is_planned(file, folders))
     files_by_stem = {file.stem: file for experiment in experiments.values() for file in experiment}
     notes = [
         f"the parallel treebanks have no {language}: its similarity to others is not measured"
-        for language in dict.fromkeys((*scale.treebanks, *scale.entities))
-        if language not in scale.pud
+        for language in dict.fromkeys((*scale.trained_on, *scale.named_in))
+        if language not in scale.parallel
     ]
     notes += [f"no test set is there of {', '.join(missing)}"] if missing else []
     contents = partial(_invented if scale.model is None else _contents, scale, files_by_stem, folders)
     texts = paper.Texts(request.out / "text", contents)
-    known = {language: texts.path(f"known.{language}.txt") for language in scale.pud}
+    known = {language: texts.path(f"known.{language}.txt") for language in scale.parallel}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
-    legacy = legacy or ("windows" if (scale.compared or WINDOWS) < WINDOWS else "windows,batch-200")
+    legacy = scale.legacy or ("windows" if (scale.compared or WINDOWS) < WINDOWS else "windows,batch-200")
     condition, defects = paper.with_defects(legacy, DEFECTS)
     notes += [f"CKA as the original took it: {words}" for name, (words, _) in DEFECTS.items() if name in condition]
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
@@ -167,33 +155,32 @@ def plan(
             }
             name = f"{task}-{source}-seed-{seed}"
             jobs.append(request.job("transfer", name, model, options, task=task, source=source, seed=seed))
-    arguments = {"model": called} | {name: getattr(scale, name) for name in given}
     conditions = (
-        f"{called}, parsing and POS from {', '.join(scale.treebanks)} (UD), NER "
-        f"from {', '.join(scale.entities)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
+        f"{called}, parsing and POS from {', '.join(scale.trained_on)} (UD), NER "
+        f"from {', '.join(scale.named_in)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
     )
     measured = f"as measured on {scale.measured}; loading and pretraining are not counted"
     return paper.Outline(
-        conditions, arguments, texts, jobs, {"transfer": scale.seconds}, measured, before, DEPTH, notes
+        conditions, {"model": called}, texts, jobs, {"transfer": scale.seconds}, measured, before, DEPTH, notes
     )
 
 
 def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[banks.TaskFile]:
     """What a task from one source takes: train, dev, then tests, the first of each language its main one."""
     half = None if scale.tested is None else scale.tested // 2
-    home = f"{source}_{'wikiann' if task == 'ner' else scale.treebanks[source]}"
+    home = f"{source}_{'wikiann' if task == 'ner' else scale.trained_on[source]}"
     yield banks.TaskFile(f"{home}.train", scale.examples)
     yield banks.TaskFile(f"{home}.dev", half)
     if task == "ner":
-        for language in dict.fromkeys((source, *scale.entities, *scale.pud)):
+        for language in dict.fromkeys((source, *scale.named_in, *scale.parallel)):
             yield banks.TaskFile(f"{language}_wikiann", scale.tested)
         return
-    for language in dict.fromkeys((source, *scale.treebanks, *scale.domains, *scale.pud)):
+    for language in dict.fromkeys((source, *scale.trained_on, *scale.domains, *scale.parallel)):
         named = [f"{language}_{name}" for name in scale.domains.get(language, ())]
-        parallel = [f"{language}_pud"] if language in scale.pud else []
+        parallel = [f"{language}_pud"] if language in scale.parallel else []
         order = [*dict.fromkeys([home, *named]), *parallel] if language == source else [*parallel, *named]
         for number, name in enumerate(order):
-            main = name in parallel or name == f"{language}_{scale.treebanks.get(language)}"
+            main = name in parallel or name == f"{language}_{scale.trained_on.get(language)}"
             yield banks.TaskFile(name, scale.tested if main else half, optional=number > 0)
     for language in scale.unseen:
         yield banks.TaskFile(f"{language}_pud", half, optional=True)
@@ -202,7 +189,7 @@ def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[banks.Tas
 def _contents(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], folders: banks.Folders) -> dict[str, str]:
     """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
     contents = {file.name: banks.cut_file(file, folders) for file in files.values()}
-    languages = [language for language in (*scale.pud, *scale.unseen) if language != ICELANDIC]
+    languages = [language for language in (*scale.parallel, *scale.unseen) if language != ICELANDIC]
     if parallel := [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]:
         paths = [banks.find_file(file, folders)[0] for file in parallel]
         bitext = read_bitext(*paths, languages=[file.language for file in parallel])
@@ -216,7 +203,7 @@ def _contents(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], folde
 def _invented(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], _: banks.Folders) -> dict[str, str]:
     """The same in invented languages, and what the model is pretrained on."""
     tested = dict.fromkeys(("dev", "home", "pud"), scale.tested)
-    sets = banks.invented_sets(scale.pud, {"known": KNOWN_SENTENCES, "train": scale.examples, **tested})
+    sets = banks.invented_sets(scale.parallel, {"known": KNOWN_SENTENCES, "train": scale.examples, **tested})
     contents = {}
     for file in files.values():
         part = file.stem.rpartition(".")[2] if "." in file.stem else "home" if "home" in file.stem else "pud"
@@ -608,4 +595,4 @@ def figures(results: Results) -> list[Figure]:
     return [figure for figure in made if figure.panels]
 
 
-PAPER = paper.Paper("muller2021", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("muller2021", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

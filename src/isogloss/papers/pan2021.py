@@ -23,7 +23,7 @@ from functools import partial
 from itertools import chain, pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +35,6 @@ from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_
 from isogloss.papers.paper import as_lines
 from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Curves, Results, less, over_seeds
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.recipe import Option
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import key, mean_rows, records, row
 from isogloss.text import read_bitext, read_bitexts
@@ -58,7 +57,7 @@ TITLES = {
     UNSHUFFLED: "both, no shuffling",
     SEARCH: "for search",
 }
-OPTIONS: Mapping[str, Mapping[str, Any]] = {
+LOSSES: Mapping[str, Mapping[str, Any]] = {
     TLM: {"contrastive": 0.0},
     CONTRASTIVE: {"tlm": 0.0},
     UNSHUFFLED: {"shuffle": False},
@@ -89,7 +88,7 @@ OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "so
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-SCALES = paper.scale_table(
+SCALES, OPTIONS = paper.scale_table(
     source=("qaa", "en", "en"),
     # With the source; tested where a test has them.
     aligned=(("qab", "qac"), ("nl", "de", "fr", "es", "ru", "zh"), XNLI),
@@ -115,14 +114,13 @@ SCALES = paper.scale_table(
     ),
     amounts=({"10%": 0.1, "30%": 0.3}, {"10%": 0.1, "30%": 0.3}, {"12.5%": 0.125, "30%": 0.3}),  # shares of the text
     answering=((BEFORE, BOTH, SEARCH),) * 3,  # whose models are trained on questions
-    pairs=(240, 12_000, 2_000_000),  # most pairs of a source of parallel text
-    train=(48, 20_000, 392_702),  # most pairs of MultiNLI
+    parallel=(240, 12_000, 2_000_000),  # most pairs of a source of parallel text
+    examples=(48, 20_000, 392_702),  # most pairs of MultiNLI
     questions=(48, 20_000, 87_599),  # most of SQuAD
     chosen=(12, 500, 500),  # questions to choose by
     compared=(60, 3_000, 9_999),  # most sentences of XNLI to map
     evaluated=(40, 1_000, 5_000),  # most sentences for perplexity
     known=(400, 0, 0),  # invented sentences to pretrain on
-    limit=(None, None, None),  # rows of every data set in a rehearsal
     seconds=(  # about how long a job takes, by its part
         {"align": 0.4, "qa": 0.04, "nli": 0.03, "translate": 4.7},
         {"align": 40, "qa": 60, "nli": 47, "translate": 35, "sick": 21},
@@ -133,12 +131,24 @@ SCALES = paper.scale_table(
         "alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
         f"as measured on {paper.H200}",
     ),
+    texts=paper.option("folder of texts that scripts/pan_text.py prepared, in place of --data", own_data=True),
+    pairs=paper.option("folder of parallel text, en-de.tsv and so on; default: that of --data", own_data=True),
+    train=paper.option("file of English pairs to train on; default: nli_en/mnli_train.tsv of --data", own_data=True),
+    translated=paper.option(
+        "folder of --train in other languages, LANG.tsv; default: XNLI's development sets take its place", own_data=True
+    ),
+    steps=paper.option("updates of an alignment; default: by --scale", kind=int),
+    epochs=paper.option("times the training examples of a task are seen; default: by --scale", kind=int),
+    limit=paper.option(
+        "rows of every data set, at most, in a rehearsal", *(None, None, None), kind=int, least=FEWEST, own_data=True
+    ),
+    compiled=paper.option("compile the blocks that are aligned, on an NVIDIA GPU; default: no", kind=bool),
 )
 
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
     """Options of every alignment by its name."""
-    options = {name: {**scale.align, **OPTIONS.get(name, {})} for name in (BOTH, *scale.amounts, *OPTIONS)}
+    options = {name: {**scale.align, **LOSSES.get(name, {})} for name in (BOTH, *scale.amounts, *LOSSES)}
     return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
 
 
@@ -152,39 +162,24 @@ def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
     return (scale.source, *(code for code in scale.aligned if code in COVERED[data]))
 
 
-def plan(
-    request: paper.Request,
-    *,
-    texts: Annotated[str | None, "folder of texts that scripts/pan_text.py prepared, in place of --data"] = None,
-    pairs: Annotated[str | None, "folder of parallel text, en-de.tsv and so on; default: that of --data"] = None,
-    train: Annotated[str | None, "file of English pairs to train on; default: nli_en/mnli_train.tsv of --data"] = None,
-    translated: Annotated[
-        str | None, "folder of --train in other languages, LANG.tsv; default: XNLI's development sets take its place"
-    ] = None,
-    steps: Annotated[int | None, paper.by_scale("updates of an alignment")] = None,
-    epochs: Annotated[int | None, paper.by_scale("times the training examples of a task are seen")] = None,
-    limit: Annotated[int | None, Option("rows of every data set, at most, in a rehearsal", least=FEWEST)] = None,
-    compiled: Annotated[bool | None, "compile the blocks that are aligned, on an NVIDIA GPU; default: no"] = None,
-) -> paper.Outline:
+def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
-    scale = paper.scale_of(SCALES, request, (texts, pairs, train, translated, limit), limit=limit)
-    if translated is not None and train is None:
+    if scale.translated is not None and scale.train is None:
         raise InputError("--translated are the pairs of --train in other languages; give both")
-    scale.align = {**scale.align, **({"compiled": "yes"} if compiled else {})}
-    if steps:
-        scale.align, scale.longer = {**scale.align, "steps": steps}, {}
-    if limit is not None:  # batches that the few pairs of a rehearsal fill
-        batch = min(limit, scale.align["batch"])
+    scale.align = {**scale.align, **({"compiled": "yes"} if scale.compiled else {})}
+    if scale.steps:
+        scale.align, scale.longer = {**scale.align, "steps": scale.steps}, {}
+    if scale.limit is not None:  # batches that the few pairs of a rehearsal fill
+        batch = min(scale.limit, scale.align["batch"])
         scale.align |= {"batch": batch, "queue": 4 * batch}
-    if epochs:
-        scale.nli, scale.qa = ({**options, "epochs": epochs} for options in (scale.nli, scale.qa))
-    folder = Path(texts) if texts else request.out / "text"
-    given = {"data": request.data, "pairs": pairs, "train": train, "translated": translated}
-    files = texts_in(folder, scale, prepared=texts is not None, **given)
+    if scale.epochs:
+        scale.nli, scale.qa = ({**options, "epochs": scale.epochs} for options in (scale.nli, scale.qa))
+    folder = Path(scale.texts) if scale.texts else request.out / "text"
+    files = texts_in(folder, scale, request.data, prepared=scale.texts is not None)
     known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
     model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
     jobs = list(_jobs(request, scale, files, model))
-    arguments = {"model": called, "steps": scale.align["steps"], "epochs": scale.nli["epochs"], "limit": limit}
+    arguments = {"model": called, "steps": scale.align["steps"], "epochs": scale.nli["epochs"]}
     conditions = (
         f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, {len(alignments_of(scale))} ways and "
         f"{request.seeds} seeds, then mapped and fine-tuned beside itself as it was"
@@ -265,16 +260,7 @@ def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def texts_in(
-    folder: Path,
-    scale: SimpleNamespace,
-    *,
-    data: str | None = None,
-    pairs: str | None = None,
-    train: str | None = None,
-    translated: str | None = None,
-    prepared: bool = False,
-) -> paper.Texts:
+def texts_in(folder: Path, scale: SimpleNamespace, data: str | None, *, prepared: bool = False) -> paper.Texts:
     """The texts of a reproduction.
 
     | folder | content |
@@ -289,22 +275,19 @@ def texts_in(
 
     Args:
         folder: where the files are written, or were prepared.
-        scale: how much of what there is.
+        scale: how much of what there is, and what takes the place of the data folder's own.
         data: the data folder.
-        pairs: a folder of parallel text in place of that of the data folder.
-        train: a file of pairs in place of MultiNLI.
-        translated: a folder of these pairs in other languages.
         prepared: whether the files must be there already.
     """
     notes: list[str] = []
     asked = {"languages": [scale.source, *scale.aligned], "shares": shares_of(scale), "limit": scale.limit}
-    asked |= {"pairs": scale.pairs, "train": scale.train, "questions": scale.questions}
+    asked |= {"pairs": scale.parallel, "train": scale.examples, "questions": scale.questions}
 
     def contents() -> dict[str, str]:
         if scale.model is None:
             return invented_files(scale)
         folder = data_dir(data)
-        files = _inference_files(folder, scale, train, translated)
+        files = _inference_files(folder, scale)
         files |= _compared_files(folder, scale, files.get(f"nli/sick-test-{DUTCH}.tsv", ""))
         tested = [name for name in files if "mnli" not in name]  # of pairs the last column is their label
         sentences = [text for name in tested for text in _cells(files[name], 2 if name.startswith("nli/") else None)]
@@ -314,15 +297,15 @@ def texts_in(
         tests = set(map(letters, sentences)) - {""}
         if scale.limit is not None:
             notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
-        sources = {} if pairs is None else {pairs: find_pairs(pairs, option="pairs")}
+        sources = {} if scale.pairs is None else {scale.pairs: find_pairs(scale.pairs, option="pairs")}
         if not sources and not (folder / TATOEBA_TRAIN).is_dir():
             raise InputError(
                 f"{folder / TATOEBA_TRAIN} is missing: parallel text; give it, or tables of your own with --pairs"
             )
-        for name in [name for name in SOURCES if pairs is None and (folder / name).is_dir()]:
+        for name in [name for name in SOURCES if scale.pairs is None and (folder / name).is_dir()]:
             tables = sorted((folder / name).glob("*way.tsv"))  # their names tell no languages, their headers do
             sources[name] = find_pairs(list(map(str, tables)) or str(folder / name))
-        most = {**dict.fromkeys(sources, scale.limit or scale.pairs), TATOEBA_TRAIN: scale.limit}
+        most = {**dict.fromkeys(sources, scale.limit or scale.parallel), TATOEBA_TRAIN: scale.limit}
         for both in ((scale.source, code) for code in scale.aligned):
             chosen, left_out = choose_pairs(sources, both, tests, most)
             for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
@@ -341,15 +324,15 @@ def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
         yield from line.split("\t")[:columns]
 
 
-def _inference_files(folder: Path, scale: SimpleNamespace, train: str | None, translated: str | None) -> dict[str, str]:
+def _inference_files(folder: Path, scale: SimpleNamespace) -> dict[str, str]:
     """MultiNLI, XNLI and SICK; XNLI's development sets are what is trained on in all languages, or `translated` is."""
     limit, languages = scale.limit, languages_of(scale, "xnli")
-    files = jexus2020.inference_files(folder, languages, train, count=scale.train, limit=limit)
+    files = jexus2020.inference_files(folder, languages, scale.train, count=scale.examples, limit=limit)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
-    if translated is not None and train is not None:
+    if scale.translated is not None:
         for code in languages:
-            path = Path(translated) / f"{code}.tsv"
-            pairs = read_pairs(Path(train) if code == scale.source else paper.data_file(path, "translated pairs"))
+            path = Path(scale.translated) / f"{code}.tsv"
+            pairs = read_pairs(Path(scale.train) if code == scale.source else paper.data_file(path, "translated pairs"))
             files[f"xnli-train-{code}.tsv"] = pair_table(pairs, limit)
     if DUTCH in scale.aligned:
         sick = jexus2020.read_sick(paper.data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
@@ -477,8 +460,8 @@ def invented_files(scale: SimpleNamespace) -> dict[str, str]:
     Something that a tiny model can learn, and that means nothing: `invented_pairs` for inference, whose development
     sets are what is translated, and `_invented_questions`.
     """
-    source, examples, compared = scale.source, scale.train, scale.compared
-    counts = {"known": scale.known, "pairs": scale.pairs, "xnli": compared, "tatoeba": compared}
+    source, examples, compared = scale.source, scale.examples, scale.compared
+    counts = {"known": scale.known, "pairs": scale.parallel, "xnli": compared, "tatoeba": compared}
     counts |= {"evaluate": scale.evaluated, "qa": 3 * examples}
     parts = paper.invented_parts((source, *scale.aligned), counts, seed=INVENTED_SEED)
     files = {
@@ -921,4 +904,4 @@ def figures(results: Results) -> list[Figure]:
     return [figure for figure in made if figure.panels]
 
 
-PAPER = paper.Paper("pan2021", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("pan2021", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

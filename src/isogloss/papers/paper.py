@@ -1,11 +1,11 @@
 """`isogloss reproduce`: what a paper is to this toolkit, and how what it ran is planned, run and collected.
 
 A paper is a module of this package, named author and year, that holds a `Paper`, a record of functions and claims: a
-new one is one more file, and nothing else is edited. `plan` turns what the user gave into an `Outline`: the recipe
-calls to make, in order, and about how long they take, before anything is written; its keyword arguments are the options
-of this paper alone, each annotated with its help. Everything after the runs is read from the one table of rows:
-`collect` makes that table, with published values beside measured ones, and the claims, `tables` and `figures` are
-functions of it (`isogloss.papers.results`), so that a report can be made again from a run folder alone.
+new one is one more file, and nothing else is edited. Its settings at every scale, and which of them are options of this
+paper alone, stand in one table (`scale_table`). `plan` turns what the user gave into an `Outline`: the recipe calls to
+make, in order, and about how long they take, before anything is written. Everything after the runs is read from the one
+table of rows: `collect` makes that table, with published values beside measured ones, and the claims, `tables` and
+`figures` are functions of it (`isogloss.papers.results`), so that a report can be made again from a run folder alone.
 
 The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, models pretrained on the
 spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
@@ -15,7 +15,6 @@ and the order of the file.
 """
 
 import gzip
-import inspect
 import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -25,12 +24,12 @@ from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Table, as_text
 from isogloss.files import whole, write_text
 from isogloss.papers.results import Claim, Finding, Results, judge
@@ -108,17 +107,17 @@ class Request:
         return Job(name, recipe, settings, folder or self.out / "jobs" / name, coordinates, needs)
 
     def model_to_read(
-        self, default: str | None, text: Mapping[str, str], options: Mapping[str, Any]
+        self, model: str | None, text: Mapping[str, str], options: Mapping[str, Any]
     ) -> tuple[str, str, list[Job]]:
         """The model that jobs read, its name, and the job that pretrains it where there is none.
 
         Args:
-            default: the model of the scale, which the user's takes the place of; None to pretrain one.
+            model: of the scale; None to pretrain one.
             text: files to pretrain on by language.
             options: of the pretraining.
         """
-        if given := self.model or default:
-            return given, model_name(given), []
+        if model:
+            return model, model_name(model), []
         folder = self.out / MULTILINGUAL
         return str(folder / "model"), MULTILINGUAL, [self.job("pretrain", MULTILINGUAL, text, options, folder=folder)]
 
@@ -128,9 +127,9 @@ class Outline:
     """What will be done: the texts are written, then `before` (pretraining) and then `jobs` are run.
 
     conditions: under which it is measured, in words. arguments, and the hashes of the texts: what must be the same for
-    a folder to be gone on with. seconds: about how long a job takes at this scale, by its coordinate `part` or else its
-    recipe; measured: on what, and what is not counted. depth: blocks of the model. notes: what a reader must know,
-    besides the notes of the texts.
+    a folder to be gone on with; options that are recorded are added to them. seconds: about how long a job takes at
+    this scale, by its coordinate `part` or else its recipe; measured: on what, and what is not counted. depth: blocks
+    of the model. notes: what a reader must know, besides the notes of the texts.
     """
 
     conditions: str
@@ -144,58 +143,111 @@ class Outline:
     notes: Sequence[str] = ()
 
 
+class Setting(NamedTuple):
+    """A setting that is an option of the command, too.
+
+    values: at smoke, mini and paper, unless it is given. option: what the command line says of it, and its limits.
+    own_data: whether it names data or models, which smoke makes itself and refuses.
+    """
+
+    values: Sequence[Any]
+    option: Option
+    own_data: bool
+
+
+def option(
+    text: str,
+    *values: Any,
+    kind: Any = None,
+    least: float = 1,
+    own_data: bool = False,
+    recorded: bool = True,
+) -> Setting:
+    """A setting that the user may give.
+
+    Args:
+        text: its help; where the values differ, that the default is by scale is added.
+        values: at smoke, mini and paper. Without any it is None unless given, and not recorded.
+        kind: its type, by default that of its value at smoke, or text.
+        least: the smallest number allowed.
+        own_data: whether it names data or models, which smoke makes itself and refuses.
+        recorded: whether it is an argument that the run records.
+
+    >>> option("updates between readings", 6, 50, 50).option.help
+    'updates between readings; default: by --scale'
+    """
+    told = f"{text}; default: by --scale" if len(set(values)) > 1 else text
+    kind = kind or (type(values[0]) if values else str)
+    limit = least if kind in (int, float) else None
+    shown = Option(told, recorded=recorded and bool(values), least=limit, kind=kind | None, default=None)
+    return Setting(values or (None,) * len(SCALES), shown, own_data)
+
+
+def scale_table(
+    **settings: tuple[Any, Any, Any] | Setting,
+) -> tuple[dict[str, SimpleNamespace], dict[str, Setting]]:
+    """The settings of each scale, and those of them that are options of the command.
+
+    settings: by name, the values at smoke, mini and paper, or an `option`.
+
+    >>> scale_table(train=(60, 20_000, 392_702), batch=option("pairs in a batch", 8, 32, 32))[0]["mini"]
+    namespace(train=20000, batch=32)
+    """
+    options = {name: setting for name, setting in settings.items() if isinstance(setting, Setting)}
+    rows = {name: options[name].values if name in options else setting for name, setting in settings.items()}
+    scales = enumerate(SCALES)
+    return {scale: SimpleNamespace(**{name: rows[name][at] for name in rows}) for at, scale in scales}, options
+
+
 @dataclass(frozen=True)
 class Paper:
     """A paper that can be reproduced.
 
-    about: cites it. plan: `plan(request, *, ...)` gives the outline; its keyword arguments are the options that this
-    paper alone has, each annotated with its help and None unless given. `collect(run, jobs)` fills the run's table from
-    finished jobs. claims: what the paper says. tables, figures: of the collected rows.
+    about: cites it. scales, options: its settings, from `scale_table`. `outline(request, settings)` plans what is run.
+    `collect(run, jobs)` fills the run's table from finished jobs. claims: what the paper says. tables, figures: of the
+    collected rows.
     """
 
     name: str
     about: str
-    plan: Callable[..., Outline]
+    scales: Mapping[str, SimpleNamespace]
+    options: Mapping[str, Setting]
+    outline: Callable[[Request, SimpleNamespace], Outline]
     collect: Callable[[Run, Sequence[Job]], None]
     claims: Sequence[Claim]
     tables: Callable[[Results], Sequence[Table]]
     figures: Callable[[Results], Sequence[Figure]]
 
+    def plan(self, request: Request, **options: Any) -> Outline:
+        """What reproducing it as asked would do; nothing is written.
+
+        Args:
+            request: what the user asks of any paper.
+            options: those of this paper alone, which take the place of the scale's settings; None where not given.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        for name in given:
+            if name not in self.options:
+                listed = ", ".join(f"--{each}" for each in self.options) or "none"
+                raise InputError(f"--{name} is no option of {self.name}, whose own are: {listed}".replace("_", "-"))
+        check_arguments(reproduce, vars(request))
+        for name, value in given.items():
+            self.options[name].option.check(name, value)
+        scale = SimpleNamespace(**{**vars(self.scales[request.scale]), **given, "given": given})
+        if request.model:
+            require(hasattr(scale, "model"), "--model is no option here: the paper pretrains every model that it reads")
+            scale.model = request.model
+        if request.scale == "smoke" and (request.model or any(self.options[name].own_data for name in given)):
+            raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
+        outline = self.outline(request, scale)
+        recorded = {name: getattr(scale, name) for name, each in self.options.items() if each.option.recorded}
+        arguments = {"paper": self.name, "scale": request.scale, **outline.arguments, **recorded}
+        conditions = f"{self.about}; at {request.scale} scale: {outline.conditions}"
+        return replace(outline, conditions=conditions, arguments=arguments)
+
     def findings(self, results: Results) -> list[Finding]:
         """Every claim, judged on the rows of a reproduction."""
         return [judge(claim, results) for claim in self.claims]
-
-
-def by_scale(text: str, least: float | None = 1) -> Option:
-    """An option of a paper whose default is that of the scale: what its help says, and the smallest value allowed."""
-    return Option(f"{text}; default: by --scale", least=least)
-
-
-def scale_table(**settings: tuple[Any, Any, Any]) -> dict[str, SimpleNamespace]:
-    """The settings of each scale, from the values that every setting has at smoke, mini and paper.
-
-    >>> scale_table(train=(60, 20_000, 392_702), batch=(8, 32, 32))["mini"]
-    namespace(train=20000, batch=32)
-    """
-    columns = enumerate(SCALES)
-    return {scale: SimpleNamespace(**{name: row[at] for name, row in settings.items()}) for at, scale in columns}
-
-
-def scale_of(
-    scales: Mapping[str, SimpleNamespace], request: Request, own_data: Sequence[Any] = (), **given: Any
-) -> SimpleNamespace:
-    """The settings of the scale that was asked for, with the options that the user gave in their place.
-
-    Args:
-        scales: the settings of smoke, mini and paper, from `scale_table`.
-        request: which names the scale.
-        own_data: options that name data or models, which smoke makes itself and refuses.
-        given: options by the name of the setting; None where they were not given.
-    """
-    if request.scale == "smoke" and any((request.model, *own_data)):
-        raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
-    own = {name: value for name, value in given.items() if value is not None}
-    return SimpleNamespace(**{**vars(scales[request.scale]), **own})
 
 
 def with_defects(legacy: str, defects: Defects) -> tuple[str, dict[str, Any]]:
@@ -418,16 +470,16 @@ def reproduce(
 ) -> pd.DataFrame:
     """Run what a paper ran, and set its published numbers beside the measured ones.
 
-    options: those that the paper alone has, which are the keyword arguments of its `plan`. Returns
-    the rows of all jobs that are finished, `published` filled where the paper has a number.
+    options: those that the paper alone has. Returns the rows of all jobs that are finished, `published` filled where
+    the paper has a number.
 
     Example: isogloss reproduce hussain2020 --scale smoke
 
     >>> table = reproduce("hussain2020", scale="smoke", out="runs/smoke")  # doctest: +SKIP
     """
     check_arguments(reproduce, {"parallel": parallel})
-    folder = Path(out)
-    chosen, outline = outline_of(paper, Request(scale, folder, data, model, seeds, device, dtype), **options)
+    folder, chosen = Path(out), find(paper)
+    outline = chosen.plan(Request(scale, folder, data, model, seeds, device, dtype), **options)
     jobs = selected(outline.jobs, only, only_seeds)
     check_folder(folder, resume=resume)
     facts = {
@@ -475,28 +527,6 @@ def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
     return [*(as_text(table) for table in paper.tables(results)), judged]
 
 
-def outline_of(paper: str, request: Request, **options: Any) -> tuple[Paper, Outline]:
-    """A paper, and what reproducing it as asked would do; nothing is written.
-
-    Args:
-        paper: its name.
-        request: what the user asks of any paper.
-        options: those of this paper alone; None for one that was not given.
-    """
-    chosen, known = find(paper), paper_options(paper)
-    given = {name: value for name, value in options.items() if value is not None}
-    for name in given:
-        if name not in known:
-            listed = ", ".join(f"--{each}" for each in known) or "none"
-            raise InputError(f"--{name} is no option of {paper}, whose own are: {listed}".replace("_", "-"))
-    check_arguments(reproduce, vars(request))
-    check_arguments(chosen.plan, given)
-    outline: Outline = chosen.plan(request, **given)
-    conditions = f"{chosen.about}; at {request.scale} scale: {outline.conditions}"
-    arguments = {"paper": paper, "scale": request.scale, **outline.arguments}
-    return chosen, replace(outline, conditions=conditions, arguments=arguments)
-
-
 def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
     """What would be done for these jobs of it, and how long all of them take, a line each."""
     lines, parts = [outline.conditions], list(map(_part, outline.jobs))
@@ -523,7 +553,7 @@ def _part(job: Job) -> str:
     return str(job.coordinates.get("part", job.recipe))
 
 
-# ------------------------------------------------------------------------------------------------ papers and options
+# ------------------------------------------------------------------------------------------------ papers
 
 
 def names() -> list[str]:
@@ -542,16 +572,6 @@ def find(name: str) -> Paper:
         raise InputError(f"there is no paper {name!r} to reproduce; there is {', '.join(names())}")
     paper: Paper = import_module(f"isogloss.papers.{name}").PAPER
     return paper
-
-
-def paper_options(name: str) -> dict[str, inspect.Parameter]:
-    """The options that one paper alone has, by name: the keyword arguments of its `plan`, annotated with their help.
-
-    >>> "native" in paper_options("hussain2020")
-    True
-    """
-    parameters = inspect.signature(find(name).plan).parameters
-    return {each: parameter for each, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY}
 
 
 # ------------------------------------------------------------------------------------------------ choosing jobs

@@ -16,7 +16,7 @@ from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -26,7 +26,7 @@ from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper, results as evidence, treebanks as banks
 from isogloss.papers.jexus2020 import invented_inference, pair_table
-from isogloss.papers.paper import as_lines, by_scale
+from isogloss.papers.paper import as_lines
 from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
@@ -96,7 +96,7 @@ VARIANTS = {
 
 
 _MODERN = {"architecture": "modernbert", "depth": DEPTH, "warm_up": 0.1}
-SCALES = paper.scale_table(
+SCALES, OPTIONS = paper.scale_table(
     source=("qaa", ENGLISH, ENGLISH),
     again=("qaa2", "en2", "en2"),  # the source as a second language, en' in the paper
     invented=(True, False, False),
@@ -107,14 +107,11 @@ SCALES = paper.scale_table(
         VARIANTS,
         VARIANTS,
     ),
-    treebanks=(
+    parsed=(  # the treebank of each language
         {"qaa": "home", "qab": "home"},
         {"en": "ewt", "fr": "gsd", "de": "gsd", "ru": "gsd", "zh": "gsdsimp", "nl": "lassysmall"},
         {"en": "ewt", "fr": "gsd", "de": "gsd", "ru": "gsd", "zh": "gsd"},
     ),
-    width=(16, 256, 768),
-    steps=(20, 6_000, 52_000),
-    batch=(8, 128, 768),
     pretraining=(  # further options
         {**_MODERN, "heads": 2, "length": 32, "rate": 1e-2, "report": 8, "probe": 1000, "checkpoint": 1000},
         {**_MODERN, "heads": 4, "length": 128, "rate": 1e-3, "mask_share": 0.3, "report": 500, "probe": 100_000}
@@ -122,7 +119,6 @@ SCALES = paper.scale_table(
         {"architecture": "bert", "depth": DEPTH, "heads": 12, "dropout": 0.1, "length": 256, "rate": 1e-4}
         | {"warm_up": 30 / 52, "decay": "inverse-sqrt", "probe": 5_000, "checkpoint": 2_000},
     ),
-    vocabulary=(300, 20_000, 80_000),  # pieces of a bilingual model, half for one language
     # By the hash of paragraphs, of which mini_text.py sets the first 0.02 aside, so that a hundredth is left.
     packing=({"held_out": 0.05}, {"held_out": 0.03}, {}),
     stitching=(
@@ -136,11 +132,7 @@ SCALES = paper.scale_table(
         {"epochs": 3, "batch": 32, "rate": "2e-4", "checkpoint": 100_000},
         {"epochs": 10, "batch": 32, "rate": "2e-5,3e-5,5e-5"},
     ),
-    text_bytes=(9_000, 20_000_000, None),  # of each language to pretrain on; None for all there is
-    compared=(60, 10_000, 10_000),  # most parallel sentences to learn maps from and compare languages on
-    examples=(24, 2_000, None),  # most sentences to train tasks on
-    inferred=(24, 20_000, None),  # the same of pairs of NLI
-    tested=(16, 250, None),  # most sentences of a test set
+    inferred=(24, 20_000, None),  # most pairs to train NLI on
     seconds=(  # about how long a job takes, by its part
         {"pretrain": 0.9, "stitch": 0.8, "transfer": 0.3},
         {"pretrain": 40, "stitch": 61, "transfer": 27},
@@ -151,46 +143,39 @@ SCALES = paper.scale_table(
         "as measured on one H200, nine models of 8 x 256 at a time; tasks share a GPU well, with --parallel",
         "an estimate for one H200, from 1.9 million tokens/s that a model of 12 x 384 with 32,000 pieces has",
     ),
+    text=paper.option("folder of text to pretrain on, *.LANG.txt; default: train of --data", own_data=True),
+    crawl=paper.option("folder of LANG.txt, for the row Wiki-CC; with --scale paper only"),
+    treebanks=paper.option("folder of UD treebanks; default: ud_train of --data", own_data=True),
+    entities=paper.option("folder of WikiAnn; default: wikiann_panx of --data", own_data=True),
+    # None at paper scale is all there is.
+    text_bytes=paper.option("bytes of text of a language to pretrain on", 9_000, 20_000_000, None, least=1000),
+    steps=paper.option("updates of every pretraining", 20, 6_000, 52_000),
+    batch=paper.option("streams in a batch of pretraining", 8, 128, 768),
+    width=paper.option("width of every model", 16, 256, 768, least=8, recorded=False),
+    vocabulary=paper.option("pieces of a bilingual model, half for one language", 300, 20_000, 80_000, least=300),
+    compared=paper.option("most parallel sentences to compare and learn maps on", 60, 10_000, 10_000, least=16),
+    examples=paper.option("most sentences to train tasks on", 24, 2_000, None),
+    tested=paper.option("most sentences of a test set", 16, 250, None, least=8),
 )
 
 
-def plan(
-    request: paper.Request,
-    *,
-    text: Annotated[str | None, "folder of text to pretrain on, *.LANG.txt; default: train of --data"] = None,
-    crawl: Annotated[str | None, "folder of LANG.txt, for the row Wiki-CC; with --scale paper only"] = None,
-    treebanks: Annotated[str | None, "folder of UD treebanks; default: ud_train of --data"] = None,
-    entities: Annotated[str | None, "folder of WikiAnn; default: wikiann_panx of --data"] = None,
-    text_bytes: Annotated[int | None, by_scale("bytes of text of a language to pretrain on", least=1000)] = None,
-    steps: Annotated[int | None, by_scale("updates of every pretraining")] = None,
-    batch: Annotated[int | None, by_scale("streams in a batch of pretraining")] = None,
-    width: Annotated[int | None, by_scale("width of every model", least=8)] = None,
-    vocabulary: Annotated[int | None, by_scale("pieces of a bilingual model, half for one language", least=300)] = None,
-    compared: Annotated[int | None, by_scale("most parallel sentences to compare and learn maps on", least=16)] = None,
-    examples: Annotated[int | None, by_scale("most sentences to train tasks on")] = None,
-    tested: Annotated[int | None, by_scale("most sentences of a test set", least=8)] = None,
-) -> paper.Outline:
+def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: packing, pretraining, and everything that reads the models."""
-    if request.model:
-        raise InputError("--model is no option here: the paper pretrains every model that it reads")
-    if crawl is not None and (request.scale != "paper" or not Path(crawl).is_dir()):
-        raise InputError(f"--crawl {crawl} goes with --scale paper, and is a folder of LANG.txt")
-    given = {"text_bytes": text_bytes, "steps": steps, "batch": batch, "width": width, "vocabulary": vocabulary}
-    given |= {"compared": compared, "examples": examples, "tested": tested}
-    scale = paper.scale_of(SCALES, request, (text, treebanks, entities), inferred=examples, **given)
+    if scale.crawl is not None and (request.scale != "paper" or not Path(scale.crawl).is_dir()):
+        raise InputError(f"--crawl {scale.crawl} goes with --scale paper, and is a folder of LANG.txt")
+    scale.inferred = scale.given.get("examples", scale.inferred)
     data = None if scale.invented else request.data
-    kinds = {"text": text, "treebanks": treebanks, "entities": entities}
-    folders = {kind: banks.folder_of(kind, path, data) for kind, path in kinds.items()}
-    asked = {**given, "scale": request.scale}
+    folders = {kind: banks.folder_of(kind, getattr(scale, kind), data) for kind in ("text", "treebanks", "entities")}
+    sizes = [name for name, setting in OPTIONS.items() if setting.option.least]
+    asked = {**{name: scale.given.get(name) for name in sizes}, "scale": request.scale}
     texts = paper.Texts(
         request.out / "text", lambda: dict(_contents(scale, folders, data)), asked=asked, removable="pretrain."
     )
     # What is done needs nothing: its models and packed text may have been left on another machine.
-    planned = Planner(request, scale, texts, folders, crawl).jobs()
+    planned = Planner(request, scale, texts, folders).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
     called = f"{scale.pretraining['architecture']}-{DEPTH}x{scale.width}"
-    arguments: dict[str, Any] = {"model": called, "seeds": request.seeds, "crawl": crawl is not None}
-    arguments |= {name: getattr(scale, name) for name in given if name != "width"}
+    arguments: dict[str, Any] = {"model": called, "seeds": request.seeds, "crawl": scale.crawl is not None}
     conditions = (
         f"models {called}, {scale.steps:,} updates of {scale.batch} streams of "
         f"{scale.pretraining['length']} tokens, of {scale.source} with {', '.join((scale.again, *scale.targets))}"
@@ -207,7 +192,7 @@ def plan(
         notes.append(
             "text that is known to be parallel is not pretrained on; debates of one parliament in several languages are"
         )
-    if crawl is None:
+    if scale.crawl is None:
         notes.append(f"the row {CRAWL} of Table 1 needs other text, and is run at paper scale alone, with --crawl")
     return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, measured, depth=DEPTH, notes=notes)
 
@@ -219,15 +204,13 @@ def plan(
 class Planner:
     """The jobs of a reproduction.
 
-    crawl: folder of other text, or None. packs, models: jobs that pack text and pretrain, by name, planned when the
-    first job reads the model.
+    packs, models: jobs that pack text and pretrain, by name, planned when the first job reads the model.
     """
 
     request: paper.Request
     scale: SimpleNamespace
     texts: paper.Texts
     folders: banks.Folders
-    crawl: str | None = None
     packs: dict[str, Job] = field(default_factory=dict)
     models: dict[str, Job] = field(default_factory=dict)
 
@@ -259,7 +242,7 @@ class Planner:
             options |= {"lexicon": [f"{pair}={self.texts.path(f'lexicon.{pair}.train.txt')}"]} if extra else {}
             text = {language: self._text(language) for language in languages}
             if variant == CRAWL:
-                text[languages[1]] = str(Path(str(self.crawl)) / f"{languages[1]}.txt")
+                text[languages[1]] = str(Path(scale.crawl) / f"{languages[1]}.txt")
             own, folder = replace(self.request, device="cpu", dtype=None), out / "packs" / packed
             self.packs[packed] = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, part="pack", **at)
         if name not in self.models:
@@ -329,7 +312,7 @@ class Planner:
             options |= {"static": ["train"], **scale.lookup}
             yield self._read("lexicon", self._sides(MONOLINGUAL, target), options, target=target)
         # Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen.
-        variants = [variant for variant in scale.variants if variant != CRAWL or self.crawl is not None]
+        variants = [variant for variant in scale.variants if variant != CRAWL or scale.crawl is not None]
         for target, variant, task in product(scale.tuned_targets, variants, TASKS):
             model, made = self._model(source, target, variant=variant), VARIANTS[variant]
             own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
@@ -342,7 +325,7 @@ class Planner:
         if task == "nli":
             stems = [f"nli.{part}" for part in ("train", "dev", *both)]
         else:
-            home, away = (f"{code}_{'wikiann' if task == 'ner' else self.scale.treebanks[code]}" for code in both)
+            home, away = (f"{code}_{'wikiann' if task == 'ner' else self.scale.parsed[code]}" for code in both)
             stems = [f"{home}.train", f"{home}.dev", home, away]
         ending = "conllu" if task == "parsing" else "tsv"
         train, dev, *tests = (self.texts.path(f"{stem}.{ending}") for stem in stems)
@@ -432,11 +415,11 @@ def task_files(scale: SimpleNamespace) -> Iterator[banks.TaskFile]:
     """Treebanks and named entities: training and development of the source, a test of every language."""
     source, examples, tested = scale.source, scale.examples, scale.tested
     half = tested and tested // 2
-    home = f"{source}_{scale.treebanks[source]}"
+    home = f"{source}_{scale.parsed[source]}"
     yield from (banks.TaskFile(f"{corpus}.train", examples) for corpus in (home, f"{source}_wikiann"))
     yield from (banks.TaskFile(f"{corpus}.dev", half) for corpus in (home, f"{source}_wikiann"))
     for language in (source, *scale.targets):
-        yield banks.TaskFile(f"{language}_{scale.treebanks[language]}", tested)
+        yield banks.TaskFile(f"{language}_{scale.parsed[language]}", tested)
         yield banks.TaskFile(f"{language}_wikiann", tested)
 
 
@@ -932,4 +915,4 @@ def figures(results: Results) -> list[Figure]:
     return [figure for figure in made if figure.panels]
 
 
-PAPER = paper.Paper("wu2020", ABOUT, plan, collect, CLAIMS, tables, figures)
+PAPER = paper.Paper("wu2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)
