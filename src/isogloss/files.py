@@ -44,6 +44,14 @@ def one_at_a_time(path: Path) -> Iterator[None]:
         yield
 
 
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write a file, whole or not at all, into a folder that need not be there yet; returns its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with whole(path) as beside:
+        beside.write_bytes(content)
+    return path
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file, whole or not at all."""
     with whole(path) as beside:

@@ -69,7 +69,7 @@ def test_scripts_without_a_font_are_named_and_not_drawn(monkeypatch):
     base = {draw_matplotlib.BASE_FONT: draw_matplotlib._installed()[draw_matplotlib.BASE_FONT]}
     monkeypatch.setattr(draw_matplotlib, "_installed", lambda: base)
     choice = choose_fonts(["book", "книга", "书", "किताब"])
-    assert choice.families == (draw_matplotlib.BASE_FONT,)
+    assert choice.families == [draw_matplotlib.BASE_FONT]
     assert choice.draws("книга")
     assert not choice.draws("书")
     assert "Chinese words not shown: no installed font has them." in choice.caption()
@@ -92,10 +92,10 @@ def test_no_box_is_drawn_for_the_words_of_the_map(recwarn):
     from isogloss.report.word_map import _label, draw_map
 
     points = word_map(word_points(SMALL, hostile=True), SMALL.languages, title="x", centre="en")
-    with drawing(points.words) as fonts:
+    with drawing(points.words["word"]) as fonts:
         figure, axes = new_figure(6, 5)
-        draw_map(axes, points, points.at(2), size=9)
-        _label(axes, points, fonts, points.at(2))
+        draw_map(axes, points, points.positions[2], size=9)
+        _label(axes, points, fonts, points.positions[2])
         texts = [text.get_text() for text in axes.texts]
         figure.canvas.draw()
     assert texts

@@ -40,7 +40,7 @@ def test_shapes_are_never_bent():
 def test_everything_stays_in_the_frame():
     data = word_points(Shape())
     data.loc[5, ["x", "y"]] = 1e6
-    x = word_map(data).positions
+    x = np.stack(list(word_map(data).positions.values()))
     assert np.abs(x[..., 0]).max() <= WIDE + EDGE + 1e-9
     assert np.abs(x[..., 1]).max() <= 1 + EDGE + 1e-9
     assert x.std() > 0.2
@@ -49,7 +49,7 @@ def test_everything_stays_in_the_frame():
 def test_thinning_keeps_whole_groups_of_translations():
     shape = Shape(words=300)
     drawn = word_map(word_points(shape), most=200)
-    counts = pd.Series(drawn.pairs).value_counts()
+    counts = drawn.words["pair"].value_counts()
     assert set(counts) == {len(shape.languages)}
     assert len(drawn.words) <= 200
     assert (len(drawn.groups), drawn.total) == (40, 300)
@@ -57,9 +57,9 @@ def test_thinning_keeps_whole_groups_of_translations():
 
 def test_words_missing_at_a_layer_are_left_out():
     data = points_of(triangle(), triangle())
-    assert word_map(data.drop(index=4)).words == ("word0", "word2")
+    assert word_map(data.drop(index=4)).words["word"].tolist() == ["word0", "word2"]
     assert word_map(data[(data["layer"] == 0) ^ (data["pair"] == 1)]) is None
 
 
 def test_points_that_are_all_the_same_do_not_divide_by_zero():
-    assert np.isfinite(word_map(points_of(np.ones((3, 2)))).positions).all()
+    assert np.isfinite(word_map(points_of(np.ones((3, 2)))).positions[0]).all()

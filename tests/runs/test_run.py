@@ -126,7 +126,7 @@ def test_a_damaged_table_is_named_by_line(tmp_path):
     with pytest.raises(InputError, match="is no run folder"):
         read_rows(tmp_path)
     (tmp_path / "run" / "run.json").write_text("{")
-    with pytest.raises(InputError, match=r"run\.json cannot be read"):
+    with pytest.raises(InputError, match=r"run\.json is not JSON"):
         read_facts(tmp_path / "run")
 
 

@@ -8,7 +8,6 @@ Only curves read at the same positions enter an average: else it would move beca
 curves of several seeds become one, their mean with a t interval over seeds; along layers they stay apart.
 """
 
-import json
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,11 +19,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import MEASURES, describe
 from isogloss.measures.statistics import Interval, band
-from isogloss.runs import read_rows
+from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import training_name
 from isogloss.text import languages
 
@@ -508,25 +507,15 @@ def read_run(path: Path) -> RunFolder:
             points = pd.read_parquet(file)
         except (OSError, ValueError) as error:
             raise InputError(f"{file} cannot be read as parquet ({error}); the run must be made again") from error
-        if missing := [name for name in POINT_COLUMNS if name not in points]:
-            raise InputError(f"{file} lacks the columns {', '.join(missing)}; expected {', '.join(POINT_COLUMNS)}")
+        missing, expected = [name for name in POINT_COLUMNS if name not in points], ", ".join(POINT_COLUMNS)
+        require(not missing, f"{file} lacks the columns {', '.join(missing)}; expected {expected}")
         points = points[list(POINT_COLUMNS)].dropna().astype(POINT_COLUMNS).reset_index(drop=True)
     return RunFolder(path, _record(path), read_rows(path), None if points is None or points.empty else points)
 
 
 def _record(folder: Path) -> Mapping[str, Any]:
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; give the folder that `isogloss map --out` wrote")
-    path = folder / "run.json"
-    if not path.exists():
-        return {}
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON ({error}); the run must be made again") from error
-    if not isinstance(record, dict):
-        raise InputError(f"{path} holds {type(record).__name__}, where an object with the run's arguments was expected")
-    return record
+    require(folder.is_dir(), f"{folder} is not a folder; give the folder that `isogloss map --out` wrote")
+    return read_facts(folder) if (folder / "run.json").exists() else {}
 
 
 def language_name(code: str) -> str:

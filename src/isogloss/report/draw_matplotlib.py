@@ -37,7 +37,7 @@ from isogloss.figure import (
     Panel,
     printable,
 )
-from isogloss.files import whole
+from isogloss.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,7 +87,7 @@ def drawing(words: Iterable[str] = ()) -> Iterator["FontChoice"]:
         raise InputError("figures need matplotlib and Pillow: pip install 'isogloss[report]'") from error
     fonts = choose_fonts(words)
     chosen = {
-        "font.family": list(fonts.families),
+        "font.family": fonts.families,
         "font.size": 10,
         "text.color": INK,
         "text.parse_math": False,
@@ -145,22 +145,24 @@ class FontChoice:
     Attributes:
         families: the fonts to draw with, in order.
         letters: the code points that they cover.
-        cannot: the scripts that stay undrawn, each with the reason.
+        cannot: the scripts that stay undrawn, with the reason of each.
     """
 
-    families: tuple[str, ...]
+    families: list[str]
     letters: frozenset[int]
-    cannot: tuple[tuple[str, str], ...] = ()
+    cannot: dict[str, str]
 
     def draws(self, word: str) -> bool:
         """Whether every letter of a word can be drawn, and joined where its script needs that."""
-        blocked = {script for script, _ in self.cannot}
-        covered = all(ord(letter) in self.letters for letter in word if not letter.isspace())
-        return covered and not {script_of(letter) for letter in word} & blocked
+        return not any(
+            script_of(letter) in self.cannot or ord(letter) not in self.letters
+            for letter in word
+            if not letter.isspace()
+        )
 
     def caption(self) -> str:
         """What is missing, in words; "" when nothing is."""
-        return " ".join(f"{script} words not shown: {reason}." for script, reason in self.cannot)
+        return " ".join(f"{script} words not shown: {reason}." for script, reason in self.cannot.items())
 
 
 def choose_fonts(words: Iterable[str]) -> FontChoice:
@@ -168,26 +170,24 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
     from matplotlib import ft2font
 
     families, letters = [BASE_FONT], _letters_of(BASE_FONT)
-    cannot: list[tuple[str, str]] = []
+    cannot: dict[str, str] = {}
     for script, characters in characters_by_script(words).items():
-        needed = {ord(character) for character in characters}
         if script in JOINED and not hasattr(ft2font, "__libraqm_version__"):
-            cannot.append((script, "this matplotlib cannot join or reorder letters; 3.11 can"))
+            cannot[script] = "this matplotlib cannot join or reorder letters; 3.11 can"
             continue
+        needed = set(map(ord, characters))
         hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
         other = {name: [not name.startswith(hint) for hint in hints] for name in _installed()}
         for family in sorted(other, key=lambda name: (other[name], "Sans" not in name, name)):
+            if (needed - letters) & _letters_of(family):
+                families.append(family)
+                letters |= _letters_of(family)
             if needed <= letters:
                 break
-            more = _letters_of(family)
-            if (needed - letters) & more:
-                families.append(family)
-                letters |= more
-        if not needed & letters:
-            cannot.append((script, "no installed font has them"))
-        elif not needed <= letters:
-            cannot.append((f"Some {script}", f"no installed font has {len(needed - letters)} of their letters"))
-    return FontChoice(tuple(families), letters, tuple(cannot))
+        if missing := needed - letters:
+            several = f"no installed font has {len(missing)} of their letters"
+            cannot |= {script: "no installed font has them"} if missing == needed else {f"Some {script}": several}
+    return FontChoice(families, letters, cannot)
 
 
 @lru_cache(maxsize=1)
@@ -217,14 +217,6 @@ def _letters_of(family: str) -> frozenset[int]:
         return frozenset()
 
 
-def write_file(path: Path, content: bytes) -> Path:
-    """Write a file so that a reader meets the old one or the new one, never half of one; returns its path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with whole(path) as beside:
-        beside.write_bytes(content)
-    return path
-
-
 def new_figure(width: float, height: float, **grid: Any) -> "tuple[Drawing, Any]":
     """A drawing in inches with axes, without pyplot's global list of figures."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -245,7 +237,7 @@ def save(sheet: "Drawing", folder: Path, name: str) -> list[Path]:
         content = io.BytesIO()
         metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
         sheet.savefig(content, format=kind, dpi=DPI, metadata=metadata, bbox_inches=around)
-        written.append(write_file(folder / f"{name}.{kind}", content.getvalue()))
+        written.append(write_bytes(folder / f"{name}.{kind}", content.getvalue()))
     return written
 
 

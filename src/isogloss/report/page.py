@@ -24,8 +24,9 @@ from typing import Any
 import pandas as pd
 
 from isogloss import __version__
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.figure import COLOURS, SHADES, Figure, Line, Panel, language_look
+from isogloss.files import write_bytes
 from isogloss.measures.registry import describe
 from isogloss.papers.paper import find, names as paper_names
 from isogloss.papers.results import Results
@@ -33,7 +34,7 @@ from isogloss.progress import Progress, silent
 from isogloss.recipes.word_map import draw_later
 from isogloss.report import curves, drift_view, map_view, score_views, training_view, word_map
 from isogloss.report.curves import RunFolder, View, number, parts, read_run
-from isogloss.report.draw_matplotlib import drawing, inks, write_figure, write_file
+from isogloss.report.draw_matplotlib import drawing, inks, write_figure
 from isogloss.runs import table
 
 HERE = Path(__file__).parent
@@ -95,11 +96,9 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
         InputError: a table was given without a command, or one that no view is for.
     """
     if isinstance(run, pd.DataFrame):
-        if command not in VIEWS:
-            raise InputError(
-                f"a table needs the command it was made by: verdict(rows, {' or '.join(map(repr, VIEWS))})"
-            )
-        return VIEWS[command](RunFolder(Path(), {"command": command}, run)).verdict
+        names = " or ".join(map(repr, VIEWS))
+        require(command in VIEWS, f"a table needs the command it was made by: verdict(rows, {names})")
+        return VIEWS[str(command)](RunFolder(Path(), {"command": command}, run)).verdict
     jobs = parts(Path(run))
     if jobs == [Path(run)]:
         return view_of(read_run(Path(run))).verdict
@@ -149,8 +148,7 @@ def write_page(
     Returns:
         The path of the page.
     """
-    if not folders:
-        raise InputError("a report needs at least one run folder; give what `isogloss map --out` wrote")
+    require(folders, "a report needs at least one run folder; give what `isogloss map --out` wrote")
     single = [part for folder in folders for part in parts(Path(folder))]
     for folder in single if figures and find_spec("openTSNE") is not None else ():
         draw_later(folder, progress=progress)
@@ -167,7 +165,7 @@ def write_page(
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
-    return write_file(page, render(runs, views).encode("utf-8", "replace"))
+    return write_bytes(page, render(runs, views).encode("utf-8", "replace"))
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:

@@ -334,8 +334,7 @@ def stitch_view(run: RunFolder) -> View:
             )
             for way, part in ways.items()
         ]
-        floor = float(np.mean([reading.floor for reading in top.readings.values()]))
-        panel, caption = Panel("", lines, floor=None if isnan(floor) else floor), f"{BANDS[over_seeds]}."
+        panel, caption = Panel("", lines, floor=_floor(top)), f"{BANDS[over_seeds]}."
         figures.append(_layer_figure(top, ("task", "target", "data"), "stitch", title, caption, [panel], score))
     return View("training", verdict, facts, figures, tables, STITCH_HEADING, two_models=True)
 
@@ -378,9 +377,10 @@ class Experiment:
         return names.get(part.target, part.target) + (f" ({part.data})" if several else "")
 
 
-def _floor(parts: Iterable[Curve]) -> float:
-    """What chance gives, averaged over plans and test sets; NaN where that is unknown."""
-    return float(pd.Series([reading.floor for part in parts for reading in part.readings.values()]).mean())
+def _floor(*parts: Curve) -> float | None:
+    """What chance gives, averaged over layers or plans and test sets; None where that is unknown."""
+    known = [reading.floor for part in parts for reading in part.readings.values() if not isnan(reading.floor)]
+    return float(np.mean(known)) if known else None
 
 
 def experiments(run: RunFolder) -> list[Experiment]:
@@ -526,7 +526,7 @@ def _plan_table(experiment: Experiment, *, named: bool) -> Table:
     columns = [*zip(heads, sets, strict=True), ("gap of the others", gap), ("relative gap", relative)]
     plans = dict(enumerate(experiment.plans))
     table = _table(f"{part.model}, {title}" if named else title, plans, columns, note, [*wide, gap])
-    floors = [NOTHING if isnan(floor) else number(floor) for floor in (_floor([own]) for own in sets)]
+    floors = [NOTHING if floor is None else number(floor) for floor in map(_floor, sets)]
     chance = [["chance", *floors, NOTHING, NOTHING]] if set(floors) != {NOTHING} else []
     return replace(table, columns=["plan", *table.columns[1:]], rows=[*table.rows, *chance])
 
@@ -545,7 +545,6 @@ def _plan_figure(run: RunFolder, experiment: Experiment, groups: Sequence[Experi
         elif own.target == part.source:
             look = {"colour": QUIET, "dash": 1}
         lines.append(own.line(experiment.set_name(own, names), **PLAIN, **look))
-    floor = _floor(experiment.scores)
     models = {other.scores[0].model for other in groups}
     end = f"-{part.source}" if len(groups) > 1 else ""
     end += f"-{file_name(part.model)}" if len(models) > 1 else ""
@@ -553,7 +552,7 @@ def _plan_figure(run: RunFolder, experiment: Experiment, groups: Sequence[Experi
         f"transfer-{file_name(part.task)}{end}",
         f"{title} by plan, {part.task}",
         f"{printable(part.model)}, {part.task} from {home}; {BANDS[experiment.several]}.",
-        [Panel("", lines, floor=None if isnan(floor) else floor)],
+        [Panel("", lines, floor=_floor(*experiment.scores))],
         ylabel=title,
         xlabel="",
         ticks={float(index): plan for index, plan in enumerate(experiment.plans)},

@@ -18,16 +18,9 @@ from scipy.linalg import orthogonal_procrustes
 
 from isogloss.errors import InputError
 from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, language_look, mix, printable
+from isogloss.files import write_bytes
 from isogloss.report.curves import RunFolder, display_names
-from isogloss.report.draw_matplotlib import (
-    FontChoice,
-    caption,
-    characters_by_script,
-    drawing,
-    new_figure,
-    save,
-    write_file,
-)
+from isogloss.report.draw_matplotlib import FontChoice, caption, characters_by_script, drawing, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,33 +57,23 @@ class WordMap:
 
     Attributes:
         title: the name of the model.
-        layers: the layers.
-        languages: the language of each point.
-        words: the word of each point.
-        pairs: the translation group of each point.
-        positions: shape (layers, points, 2), x within about [-1.4, 1.4] and y within about [-1, 1].
+        words: a row for each point: its `language`, its `word`, and its translation group, `pair`.
+        positions: by layer, of shape (points, 2): x within about [-1.4, 1.4] and y within about [-1, 1].
         looks: how the points of each language look, as `language_look` says.
         groups: the points of each translation group, the central language's first.
         total: how many translation groups there were before thinning.
     """
 
     title: str
-    layers: tuple[int, ...]
-    languages: tuple[str, ...]
-    words: tuple[str, ...]
-    pairs: tuple[int, ...]
-    positions: Positions
+    words: pd.DataFrame
+    positions: Mapping[int, Positions]
     looks: Mapping[str, Mapping[str, str]]
     groups: Sequence[Sequence[int]]
     total: int
 
-    def at(self, layer: int) -> Positions:
-        """Positions of one layer, shape (points, 2)."""
-        return self.positions[self.layers.index(layer)]
-
-    def members(self, code: str) -> list[int]:
-        """The places of a language's points."""
-        return [at for at, language in enumerate(self.languages) if language == code]
+    def members(self, code: str) -> npt.NDArray[np.intp]:
+        """The indices of a language's points."""
+        return np.flatnonzero(self.words["language"] == code)
 
     def segments(self, positions: Positions) -> list[Positions]:
         """The lines from the first word of each group to the others, at positions of shape (points, 2)."""
@@ -123,16 +106,13 @@ def word_map(
         return None
     first = data[data["layer"] == layers[0]].reset_index(drop=True)
     raw = data[["x", "y"]].to_numpy(dtype="float64").reshape(len(layers), len(first), 2)  # (layers, points, 2)
-    own = tuple(first["language"])
+    own = first["language"].tolist()
     codes = list(dict.fromkeys([*languages, *own]))
     names = display_names(code for code in codes if code in own)
     return WordMap(
         title=printable(title),
-        layers=tuple(layers),
-        languages=own,
-        words=tuple(first["word"]),
-        pairs=tuple(int(pair) for pair in first["pair"]),
-        positions=_align(raw),
+        words=first[["language", "word", "pair"]],
+        positions=dict(zip(layers, _align(raw), strict=True)),
         looks={code: language_look(codes.index(code), code, name) for code, name in names.items()},
         groups=[sorted(group, key=lambda at: own[at] != centre) for group in first.groupby("pair").indices.values()],
         total=len(groups),
@@ -162,17 +142,15 @@ def _align(layers: Positions) -> Positions:
 
 def payload(points: WordMap) -> dict[str, Any]:
     """The word map for the page, with positions as whole thousandths: x then y, one list a layer."""
-    whole = (points.positions * 1000).round().astype(int)
+    x, y = (np.stack([*points.positions.values()]) * 1000).round().astype(int).transpose(2, 0, 1)  # (layers, points)
     return {
-        "layers": list(points.layers),
-        "language": list(points.languages),
-        "word": list(points.words),
-        "pair": list(points.pairs),
-        "x": whole[:, :, 0].tolist(),
-        "y": whole[:, :, 1].tolist(),
+        "layers": list(points.positions),
+        **{name: points.words[name].tolist() for name in ("language", "word", "pair")},
+        "x": x.tolist(),
+        "y": y.tolist(),
         "total": points.total,
         "kept": len(points.groups),
-        "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words).items()},
+        "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words["word"]).items()},
     }
 
 
@@ -187,11 +165,12 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         points = word_map(run.points, run.languages, title=run.model, centre=run.centre)
     if points is None:
         return []
-    best = run.lead.best if run.lead is not None and run.lead.best in points.layers else points.layers[-1]
+    every = list(points.positions)
+    best = run.lead.best if run.lead is not None and run.lead.best in every else every[-1]
     names = (look["name"] for look in points.looks.values())
-    with drawing([*map(printable, points.words), run.model, *names]) as fonts:
+    with drawing([*map(printable, points.words["word"]), run.model, *names]) as fonts:
         figure, axes = new_figure(10.4, 6.8)
-        draw_map(axes, points, points.at(best), size=26)
+        draw_map(axes, points, points.positions[best], size=26)
         axes.set_title(f"{points.title}: words at layer {best}")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
         kept = len(points.groups)
@@ -199,17 +178,17 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         thinned = "" if kept == points.total else f"{kept:,} of {points.total:,} groups of translations."
         caption(figure, " ".join(filter(None, (about, thinned, fonts.caption()))))
         figure.draw_without_rendering()
-        _label(axes, points, fonts, points.at(best))
+        _label(axes, points, fonts, points.positions[best])
         files = save(figure, out, "word-map")
 
-        layers = choose_layers(points.layers, best, most=SHEET)
+        layers = choose_layers(every, best, most=SHEET)
         columns = min(3, len(layers))
         rows = -(-len(layers) // columns)
         figure, grid = new_figure(3.8 * columns, 2.9 * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
         for axes in grid.flat[len(layers) :]:
             axes.set_axis_off()
         for axes, layer in zip(grid.flat, layers, strict=False):
-            draw_map(axes, points, points.at(layer), size=7)
+            draw_map(axes, points, points.positions[layer], size=7)
             axes.set_title(f"layer {layer}" + (" (best)" if layer == best else ""), fontsize=10)
         handles, labels = grid.flat[0].get_legend_handles_labels()
         figure.suptitle(points.title, x=0.004, ha="left", fontweight="bold")
@@ -217,12 +196,11 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         figure.legend(handles, labels, loc="outside lower center", ncols=min(7, len(labels)), **look)
         files += save(figure, out, "word-map-layers")
 
-        ways = len(points.layers) - 1
-        between = next((count for count in BETWEEN if ways * (count + 1) <= MOST_FRAMES), 0)
+        between = next((count for count in BETWEEN if (len(every) - 1) * (count + 1) <= MOST_FRAMES), 0)
         pictures = list(frames(points, between))
         while len(content := encode(pictures, between)) > MOST_BYTES and between > 0:
             pictures, between = pictures[::2], between // 2
-        return [*files, write_file(out / "layers.gif", content)]
+        return [*files, write_bytes(out / "layers.gif", content)]
 
 
 def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float) -> list[Any]:
@@ -259,10 +237,10 @@ def _label(axes: "Axes", points: WordMap, fonts: FontChoice, positions: Position
             return
         other = [group[1 + place % (len(group) - 1)]] if len(group) > 1 else []
         for at in (group[0], *other):
-            word = printable(points.words[at])
+            language, word = points.words.loc[at, "language"], printable(points.words.loc[at, "word"])
             if not fonts.draws(word) or len(word) > LONGEST_LABEL:
                 continue
-            look: dict[str, Any] = {"color": points.looks[points.languages[at]]["ink"], "path_effects": halo}
+            look: dict[str, Any] = {"color": points.looks[language]["ink"], "path_effects": halo}
             for dx, dy, side, rise in SIDES:  # the side of the point that is free
                 look |= {"xytext": (dx, dy), "textcoords": "offset points", "ha": side, "va": rise}
                 text: Any = axes.annotate(word, tuple(positions[at]), fontsize=8.5, **look)
@@ -299,7 +277,8 @@ def frames(points: WordMap, between: int) -> "Iterator[Image]":
     figure, axes = new_figure(6.6, 5.3)
     layout: Any = figure.get_layout_engine()
     layout.set(h_pad=0.1, w_pad=0.1)
-    lines, *clouds = draw_map(axes, points, points.positions[0], size=15)
+    layers, stops = list(points.positions), list(points.positions.values())
+    lines, *clouds = draw_map(axes, points, stops[0], size=15)
     heading = axes.set_title("layer 00", fontsize=13)
     title = points.title if len(points.title) <= LONGEST_TITLE else f"{points.title[: LONGEST_TITLE - 1]}…"
     axes.set_title(title, loc="right", fontsize=9, fontweight="normal", color=QUIET)
@@ -309,13 +288,13 @@ def frames(points: WordMap, between: int) -> "Iterator[Image]":
     canvas: Any = figure.canvas
     canvas.draw()
     figure.set_layout_engine(None)  # laid out once: nothing may jump from picture to picture
-    for step in range((len(points.layers) - 1) * (between + 1) + 1):
+    for step in range((len(layers) - 1) * (between + 1) + 1):
         place, part = divmod(step, between + 1)
         share = part / (between + 1)
         eased = share * share * (3 - 2 * share)
-        after = min(place + 1, len(points.layers) - 1)
-        positions = points.positions[place] * (1 - eased) + points.positions[after] * eased
-        heading.set_text(f"layer {points.layers[place if share < 0.5 else after]}")
+        after = min(place + 1, len(layers) - 1)
+        positions = stops[place] * (1 - eased) + stops[after] * eased
+        heading.set_text(f"layer {layers[place if share < 0.5 else after]}")
         lines.set_segments(points.segments(positions))
         for code, cloud in zip(points.looks, clouds, strict=True):
             cloud.set_offsets(positions[points.members(code)])

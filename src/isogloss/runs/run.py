@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
 from isogloss.runs.table import (
     COLUMNS,
@@ -241,12 +241,14 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
 def read_facts(folder: str | Path) -> dict[str, Any]:
     """What `run.json` says."""
     path = Path(folder) / "run.json"
-    if not path.is_file():
-        raise InputError(f"{folder} is no run folder: it has no run.json")
+    require(path.is_file(), f"{folder} is no run folder: it has no run.json")
     try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}") from error
+        facts = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is not JSON ({error}); the run must be made again") from error
+    kind = type(facts).__name__
+    require(isinstance(facts, dict), f"{path} holds {kind}, where an object with the run's arguments was expected")
+    return dict(facts)
 
 
 def _difference(before: Any, now: Any, name: str) -> str:
