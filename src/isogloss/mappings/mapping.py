@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import whole
 from isogloss.mappings.normalise import Normalisation
 
@@ -44,8 +44,7 @@ class Mapping:
     restore: str = "normalised"
 
     def __post_init__(self) -> None:
-        if self.restore not in RESTORES:
-            raise InputError(f"restore {self.restore!r} is not known; choose {', '.join(RESTORES)}")
+        require(self.restore in RESTORES, f"restore {self.restore!r} is not known; choose {', '.join(RESTORES)}")
 
     @property
     def underdetermined(self) -> bool:
@@ -95,16 +94,14 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
 def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     """The mapping that `save` wrote; a file that is missing, damaged or something else is an InputError."""
     file = Path(path)
-    if not file.is_file():
-        raise InputError(f"there is no file {file}; a mapping is what ig.save wrote")
+    require(file.is_file(), f"there is no file {file}; a mapping is what ig.save wrote")
     try:
         with safe_open(file, framework="pt") as opened:
             facts: dict[str, str] = opened.metadata() or {}
             tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as error:
         raise InputError(f"{file} is damaged, cut off or no safetensors file ({error}); save it again") from error
-    if facts.get("format") != FORMAT:
-        raise InputError(f"{file} holds tensors, but no mapping that ig.save wrote")
+    require(facts.get("format") == FORMAT, f"{file} holds tensors, but no mapping that ig.save wrote")
     try:
         source, target = (
             Normalisation(facts[f"{side}.kind"], tensors[f"{side}.means"], tensors[f"{side}.mean"]) for side in _SIDES

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import Mapping
 from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation
 from isogloss.measures.inputs import double, paired
@@ -73,16 +73,14 @@ def fit_mapping(
             should be in order of frequency.
         ridge_strength: the penalty on |W|^2 of ridge, at least 0.
     """
-    if method not in MAPPINGS:
-        raise InputError(f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
+    require(method in MAPPINGS, f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
     x, y = paired(x, y)
     if MAPPINGS[method].keeps_distances and x.shape[1] != y.shape[1]:
         raise InputError(
             f"x has width {x.shape[1]} and y has width {y.shape[1]}; a rotation leads from a space to one equally "
             "wide, so take models of one width, or least-squares"
         )
-    if refine < 0:
-        raise InputError(f"refine takes a number of rounds from 0 on, not {refine}")
+    require(refine >= 0, f"refine takes a number of rounds from 0 on, not {refine}")
     whole_x, whole_y = (x, y) if spaces is None else spaces
     source, target = normalisations or (normalisation(whole_x, normalise), normalisation(whole_y, normalise))
     solve = MAPPINGS[method].solve

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.inputs import matrix
 from isogloss.measures.retrieval import unit_rows
 
@@ -75,8 +75,7 @@ def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "i
     >>> bool(torch.allclose(streamed.means, normalisation(space).means))
     True
     """
-    if kind not in NORMALISATIONS:
-        raise InputError(f"normalisation {kind!r} is not known; choose {', '.join(NORMALISATIONS)}")
+    require(kind in NORMALISATIONS, f"normalisation {kind!r} is not known; choose {', '.join(NORMALISATIONS)}")
     rounds = {"centred": 1, "iterative": ROUNDS}.get(kind, 0)
     shapes: list[Normalisation] = []
     for _ in range(max(1, rounds)):

@@ -25,7 +25,7 @@ from typing import Annotated, Any, cast
 
 import torch
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, one_at_a_time, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe
@@ -144,8 +144,7 @@ def align(
     _refuse_mistakes(how, stack, longest=longest, batch=batch, micro_batch=micro_batch)
     schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
     settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
-    if packed is not None and Path(packed).is_file():
-        raise InputError(f"--packed {packed} is a file; give a folder")
+    require(packed is None or not Path(packed).is_file(), f"--packed {packed} is a file; give a folder")
     languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
     given = recipe.parallel_texts(bitext, languages) if bitext else []
     measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
@@ -232,8 +231,7 @@ def _refuse_mistakes(how: Alignment, stack: Stack, *, longest: int, batch: int, 
         ),
     }
     for sentence, is_made in mistakes.items():
-        if is_made:
-            raise InputError(sentence)
+        require(not is_made, sentence)
 
 
 def _held_out_probes(

@@ -29,7 +29,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from isogloss.errors import InputError, ended_in_order
+from isogloss.errors import InputError, ended_in_order, require
 from isogloss.progress import Progress
 from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, last_line, start_worker
 
@@ -193,8 +193,7 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, pro
                 fault = f"cannot be used: {str(error).strip().splitlines()[-1]}"
             except ray.exceptions.RayError:
                 continue  # a machine that is gone takes no jobs
-            if fault:
-                raise InputError(f"--cluster: {asked[ref]} {fault}; no job was started")
+            require(not fault, f"--cluster: {asked[ref]} {fault}; no job was started")
         if late:
             names = ", ".join(asked[ref] for ref in late)
             raise InputError(f"--cluster: {names} did not answer for {LOOK:.0f} seconds; no job was started")

@@ -22,7 +22,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import torch
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import balance_step, crossing, step_over_seeds
 from isogloss.progress import Progress, named, silent
 from isogloss.recipes import recipe
@@ -279,8 +279,7 @@ def read_corpora(
         batch: the fewest sentences to train on.
     """
     targets = recipe.language_files([target] if isinstance(target, str) else target, option="target")
-    if len(targets) != 1:
-        raise InputError(f"--target is one language, LANG=FILE, not {len(targets)} ({', '.join(targets)})")
+    require(len(targets) == 1, f"--target is one language, LANG=FILE, not {len(targets)} ({', '.join(targets)})")
     watched = recipe.language_files(others, option="others")
     ((language, files),) = targets.items()
     if language in watched:

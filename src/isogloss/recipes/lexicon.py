@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
@@ -263,8 +263,7 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
     """`train` (no files), or a file of word vectors for every language."""
     if list(given) == [TRAINED]:
         return {}
-    if TRAINED in given:
-        raise InputError("--static train stands alone; leave it out, or the files")
+    require(TRAINED not in given, "--static train stands alone; leave it out, or the files")
     files = options.language_files(given, option="static")
     if missing := [language for language in languages if language not in files]:
         raise InputError(f"--static has no word vectors of {', '.join(missing)}; give LANG=FILE for each, or train")

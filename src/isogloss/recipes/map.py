@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures import CkaStream, anisotropy
 from isogloss.measures.cka import block_size
 from isogloss.measures.retrieval import retrieve_each
@@ -84,10 +84,8 @@ def map(
     texts: dict[str, Bitext] = {}
     for text in [text.keep(text.distinct_rows) for text in bitexts_of(bitext)] or [embedded()]:
         name, title = text.name or "-".join(text.languages), text.name or "the text"
-        if len(text.languages) < 2:
-            raise InputError(f"{title} has one language only ({text.languages[0]}); a map needs two")
-        if text.rows < 4:
-            raise InputError(f"{title} has {text.rows} parallel sentences; debiased CKA needs at least 4")
+        require(len(text.languages) >= 2, f"{title} has one language only ({text.languages[0]}); a map needs two")
+        require(text.rows >= 4, f"{title} has {text.rows} parallel sentences; debiased CKA needs at least 4")
         if name in texts:
             names = ", ".join([*texts, name])
             raise InputError(f"two texts have the same name ({names}); their rows could not be told apart")

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import torch
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import describe_files
@@ -174,11 +174,9 @@ def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
     times = dict.fromkeys((path for files in texts.values() for path in files), 1)
     for entry in given:
         pattern, _, number = entry.rpartition("=")
-        if not (pattern and number.isdigit()):
-            raise InputError(f"--repeat takes PATTERN=N, as in 'help.*=2', not {entry!r}")
+        require(pattern and number.isdigit(), f"--repeat takes PATTERN=N, as in 'help.*=2', not {entry!r}")
         fitting = [path for path in times if fnmatchcase(path.name, pattern)]
-        if not fitting:
-            raise InputError(f"--repeat {entry}: no file of --text is named so")
+        require(fitting, f"--repeat {entry}: no file of --text is named so")
         times |= dict.fromkeys(fitting, int(number))
     repeated = {language: [path for path in files for _ in range(times[path])] for language, files in texts.items()}
     if without := [language for language, files in repeated.items() if not files]:
@@ -195,10 +193,8 @@ def tokenizer_options(
         how = {"spaces": spaces, "exponent": exponent, "lowercase": lowercase, "max_length": length}
         return {"kind": tokenizer, "size": size, **how}
     folder = Path(tokenizer)
-    if not folder.is_dir():
-        raise InputError(f"--tokenizer takes wordpiece, unigram or the folder of a tokenizer, not {tokenizer!r}")
-    if spaces != "joint":
-        raise InputError("--tokenizer FOLDER is one tokenizer for all; it goes with joint vocabularies only")
+    require(folder.is_dir(), f"--tokenizer takes wordpiece, unigram or the folder of a tokenizer, not {tokenizer!r}")
+    require(spaces == "joint", "--tokenizer FOLDER is one tokenizer for all; it goes with joint vocabularies only")
     digest = hashlib.sha256()  # of its pieces and its settings: what tells it from another in the same folder
     for path in (folder / "tokenizer.json", folder / "tokenizer_config.json"):
         digest.update(path.read_bytes() if path.is_file() else b"")
@@ -220,14 +216,12 @@ def open_packed(folder: Path, facts: Mapping[str, Any] | None = None) -> PackedT
 def read_packed_facts(folder: Path) -> dict[str, Any]:
     """What `streams.json` says the packed text was made from."""
     path = folder / RECORD
-    if not path.is_file():
-        raise InputError(f"{folder} holds no packed text: it has no streams.json; give --text to make it")
+    require(path.is_file(), f"{folder} holds no packed text: it has no streams.json; give --text to make it")
     try:
         facts = dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise InputError(f"{path} cannot be read: {error}; pack the text again") from error
-    if not {"text", "tokenizer"} <= set(facts):
-        raise InputError(f"{path} does not say which text was packed; pack the text again")
+    require({"text", "tokenizer"} <= set(facts), f"{path} does not say which text was packed; pack the text again")
     return facts
 
 
@@ -262,8 +256,7 @@ def _read_tokenizers(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
 def _read_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
-    if not any(folder.glob("*.json")):
-        raise InputError(f"{folder} holds no tokenizer that can be read: it has no tokenizer.json")
+    require(any(folder.glob("*.json")), f"{folder} holds no tokenizer that can be read: it has no tokenizer.json")
     try:
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
     except (OSError, ValueError) as error:

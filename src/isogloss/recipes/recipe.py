@@ -34,7 +34,7 @@ from typing import Annotated, Any, Literal, ParamSpec, Union, cast, get_args, ge
 import pandas as pd
 import torch
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.progress import Progress, silent
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, follow, start
@@ -109,18 +109,15 @@ class Option:
         option, low = f"--{name.replace('_', '-')}", self.least if self.above is None else self.above
         if value is None:
             return
-        if self.choices and value not in self.choices:
-            raise InputError(f"{option} takes {' or '.join(self.choices)}, not {value!r}")
+        require(not self.choices or value in self.choices, f"{option} takes {' or '.join(self.choices)}, not {value!r}")
         if low is None:
             return
         large = value >= low if self.above is None else value > low
         if self.below is not None and not (large and value < self.below):
             begin = "from" if self.above is None else "above"
             raise InputError(f"{option} must be {begin} {low} to below {self.below}, not {value}")
-        if not large:
-            raise InputError(f"{option} must be {'at least' if self.above is None else 'above'} {low}, not {value}")
-        if value == math.inf:
-            raise InputError(f"{option} must be a finite number, not {value}")
+        require(large, f"{option} must be {'at least' if self.above is None else 'above'} {low}, not {value}")
+        require(value != math.inf, f"{option} must be a finite number, not {value}")
 
 
 @dataclass(frozen=True)
@@ -198,8 +195,7 @@ def hidden(help_text: str) -> Option:
 
 def find_recipe(name: str) -> Recipe:
     """The recipe of this name, which is that of its module."""
-    if name not in RECIPES:
-        raise InputError(f"there is no recipe {name!r}; there is {', '.join(RECIPES)}")
+    require(name in RECIPES, f"there is no recipe {name!r}; there is {', '.join(RECIPES)}")
     module = importlib.import_module(f"isogloss.recipes.{name}")
     return cast(Recipe, getattr(module, name).recipe)
 
@@ -339,15 +335,13 @@ def plan_list(text: str) -> list[Plan]:
 
 def one_process(command: str) -> None:
     """Refuse to train in several processes, for a recipe that cannot."""
-    if launched()[1] > 1:
-        raise InputError(f"{command} trains in one process; start it without torchrun or accelerate")
+    require(launched()[1] == 1, f"{command} trains in one process; start it without torchrun or accelerate")
 
 
 def half_precision(dtype: str | None, device: torch.device) -> bool:
     """Whether training computes in bfloat16: as asked, by default on a GPU."""
     chosen = choose_dtype(dtype, device)
-    if chosen == torch.float16:
-        raise InputError("--dtype float16 does not train stably; use bfloat16 or float32")
+    require(chosen != torch.float16, "--dtype float16 does not train stably; use bfloat16 or float32")
     return chosen == torch.bfloat16
 
 
@@ -432,8 +426,7 @@ def read_options(chosen: Recipe, given: Mapping[str, Any]) -> tuple[list[Any], d
     if bitext:
         files = [bitext] if isinstance(bitext, str) else bitext
         return [*head, *read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)], rest
-    if links:
-        raise InputError("--links goes with --bitext: the embedded sentences have links of their own")
+    require(not links, "--links goes with --bitext: the embedded sentences have links of their own")
     return [*head, embedded(wanted)] if wanted else head, rest  # a recipe knows what to take when nothing is given
 
 
@@ -455,8 +448,7 @@ def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]
         for path in sorted(Path(entry).glob("*.txt")):  # europarl.nl.txt, nl.txt
             if (named := language_of(path)) is not None:
                 groups.setdefault(named, []).append(path)
-        if not groups:
-            raise InputError(f"--{option}: {entry} has no files named *.LANG.txt, as in europarl.nl.txt")
+        require(groups, f"--{option}: {entry} has no files named *.LANG.txt, as in europarl.nl.txt")
         yield from groups.items()
 
 
@@ -471,17 +463,14 @@ def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]
             raise InputError(f"--{option}: {language} is listed twice; give its files together, {language}=A,B")
         texts[language] = files
     for language, files in texts.items():
-        if not files:
-            raise InputError(f"--{option} {language}: no file is named; give {language}=FILE")
+        require(files, f"--{option} {language}: no file is named; give {language}=FILE")
         for path in files:
             if path.is_dir():
                 raise InputError(
                     f"--{option} {language}: {path} is a folder; name files, or give a folder without LANG="
                 )
-            if not path.is_file():
-                raise InputError(f"--{option} {language}: there is no file {path}")
-            if not any(True for _ in islice(paragraphs([path]), 1)):
-                raise InputError(f"--{option} {language}: {path} is empty")
+            require(path.is_file(), f"--{option} {language}: there is no file {path}")
+            require(any(True for _ in islice(paragraphs([path]), 1)), f"--{option} {language}: {path} is empty")
     return texts
 
 
@@ -517,6 +506,5 @@ def parallel_texts(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -
         both = [language for language in text.languages if language in languages]
         if len(both) > 1:
             chosen.append(Bitext(tuple(text[language] for language in both), name=text.name))
-    if texts and not chosen:
-        raise InputError(f"--bitext has no two of the languages of the text, {', '.join(languages)}")
+    require(not texts or chosen, f"--bitext has no two of the languages of the text, {', '.join(languages)}")
     return chosen

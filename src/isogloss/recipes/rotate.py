@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.mappings import Mapping as SpaceMapping, normalisation, save
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import cka_forms, correlation, retrieve
@@ -82,8 +82,7 @@ def rotate(
     """
     specs = [] if mappings == "none" else parse_mappings(mappings, refine=refine, ridge_strength=ridge_strength)
     texts = bitexts_of(bitext)
-    if not texts:
-        raise InputError("--bitext is missing: it names the parallel sentences that are looked up")
+    require(texts, "--bitext is missing: it names the parallel sentences that are looked up")
     for text in texts:
         if len(text.languages) < 2 or text.rows < 2:
             raise InputError(
@@ -107,8 +106,7 @@ def rotate(
         second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
     layer_comparison.check_widths((first.name, second.name), (first.width, second.width), specs)
     cuts = layer_comparison.shared_layers(first, second, layers)
-    if save_mappings is not None and out is None:
-        raise InputError("save_mappings leaves maps in the run's folder; give it as out")
+    require(save_mappings is None or out is not None, "save_mappings leaves maps in the run's folder; give it as out")
     saved = layer_list(save_mappings, first) or ()
     if missing := [layer for layer in saved if layer not in cuts]:
         raise InputError(

@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, cast
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.mappings import Mapping as SpaceMapping, Normalisation, streamed_normalisations
 from isogloss.mappings.mapping import RESTORES
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
@@ -190,8 +190,7 @@ def _two_languages(sets: TaskSets) -> tuple[TaskSets, str]:
 def _refuse_models(source: Stack, target: Stack) -> None:
     """Refuse models that cannot be cut, or whose layers cannot stand on each other."""
     for stack in (source, target):
-        if stack.family.kind != "encoder":
-            raise InputError(f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
+        require(stack.family.kind == "encoder", f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
     if source.width != target.width:
         raise InputError(
             f"{source.name} is {source.width} wide and {target.name} {target.width}; layers of one cannot stand on "

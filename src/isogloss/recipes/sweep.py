@@ -24,7 +24,7 @@ from typing import Annotated, Any, get_args, get_origin
 import pandas as pd
 import torch
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe as recipes
 from isogloss.recipes.cluster import Share, on_cluster
@@ -153,13 +153,11 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
     entries = list(given.items()) if isinstance(given, Mapping) else []
     for text in () if entries else [given] if isinstance(given, str) else given:
         written, equals, listed = str(text).partition("=")
-        if not equals or not written.strip():
-            raise InputError(f"--grid {text!r} names no argument; write NAME=A,B,C, as in seed=0..4")
+        require(equals and written.strip(), f"--grid {text!r} names no argument; write NAME=A,B,C, as in seed=0..4")
         entries.append((written.strip(), listed))
     for written, text in entries:
         name = argument_name(written, recipe, "--grid")
-        if name in grid:
-            raise InputError(f"--grid has {written} twice; give all its values together, {written}=A,B")
+        require(name not in grid, f"--grid has {written} twice; give all its values together, {written}=A,B")
         kind = recipe.parameters[name].kind
         members = [kind] if get_origin(kind) is list else get_args(kind) or [kind]
         values = _values(written, text, [get_origin(member) or member for member in members])
@@ -171,8 +169,7 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
             if alike := [path for path in values if names.count(model_name(path)) > 1]:
                 raise InputError(f"{alike[0]} and {alike[1]} would have one name in the rows; rename one of the runs")
         grid[name] = values
-    if not grid:
-        raise InputError("a sweep needs a grid; give --grid NAME=A,B,C, as in --grid seed=0..4")
+    require(grid, "a sweep needs a grid; give --grid NAME=A,B,C, as in --grid seed=0..4")
     return grid
 
 
@@ -190,19 +187,16 @@ def argument_name(written: str, recipe: Recipe, where: str) -> str:
 def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
     if not isinstance(given, str):
         values = list(given) if isinstance(given, Sequence | range | set) else [given]
-        if not values:
-            raise InputError(f"--grid {name} has no value; give at least one")
+        require(values, f"--grid {name} has no value; give at least one")
         return values
     parts = [part.strip() for part in given.split(";" if ";" in given else ",")]
-    if not all(parts):
-        raise InputError(f"--grid {name}={given} has an empty value; write {name}=A,B, or A;B where values hold commas")
+    require(all(parts), f"--grid {name}={given} has an empty value; write {name}=A,B, or A;B where values hold commas")
     values = []
     for part in parts:
         texts = [part]
         if match := RANGE.fullmatch(part):
             before, first, last = match[1], int(match[2]), int(match[3])
-            if last < first:
-                raise InputError(f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
+            require(last >= first, f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
             texts = [f"{before}{number}" for number in range(first, last + 1)]
         if str in types or list in types:
             values += texts if str in types else [text.split() for text in texts]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.progress import Progress, silent
 from isogloss.recipes.recipe import language_entries, language_files
 from isogloss.runs.table import Row, row
@@ -166,8 +166,7 @@ def _read_set(task: Task, language: str, files: Sequence[Path], *, labels: Label
     problems: list[str] = []
     problem: Problem = problems.append if skip_bad else fail
     paths = [file_path(path) for path in files]
-    if not paths:
-        raise InputError(f"no file is named for {language}; give {language}=FILE")
+    require(paths, f"no file is named for {language}; give {language}=FILE")
     examples = [example for path in paths for example in task.read(path, language, labels=labels, problem=problem)]
     if not examples:
         why = f" but bad ones, the first: {problems[0]}" if problems else ""
@@ -279,8 +278,7 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
             bad += 1
         elif all(version is not None and version.example is not None for version in versions):
             keys.append(key)
-    if not keys:
-        raise InputError(f"{_listed(files[1])} has no row that is a translation of one of {_listed(files[0])}")
+    require(keys, f"{_listed(files[1])} has no row that is a translation of one of {_listed(files[0])}")
     first = problems[0] if problems else ""
     train, *rest = (
         TaskSet(language, _set_name(paths), [side[key].example for key in keys], tuple(paths), bad, first)
@@ -320,16 +318,14 @@ def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Seq
 def read_switching(sets: TaskSets, *, share: float, to: str, words: float, lexicon: Any) -> Switching:
     """Check the options of code-switching and read the dictionaries, `LANG=FILE[,FILE]`, from the source."""
     for name, value in (("switch", share), ("switch-words", words)):
-        if not 0 <= value <= 1:
-            raise InputError(f"--{name} is a probability, from 0 to 1, not {value}")
+        require(0 <= value <= 1, f"--{name} is a probability, from 0 to 1, not {value}")
     files = language_files(lexicon or [], option="lexicon")
     for name, given in (("switch", share), ("switch-words", words), ("lexicon", files)):
         if given:
             need_segments(sets.task, f"--{name}")
     if share and not sets.translated:
         raise InputError("--switch takes a segment from an example's translation; give --translated LANG=FILE")
-    if words and not files:
-        raise InputError("--switch-words takes words from dictionaries; give --lexicon LANG=FILE")
+    require(not words or files, "--switch-words takes words from dictionaries; give --lexicon LANG=FILE")
     lexicons = [read_lexicon(path, sets.source, language) for language, paths in files.items() for path in paths]
     return Switching(share, to, words, lexicons, joined_dictionary(lexicons))
 

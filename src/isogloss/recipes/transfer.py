@@ -21,7 +21,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import write_text
 from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import Progress, named, silent
@@ -131,8 +131,7 @@ def transfer(
     if switch or switch_words or lexicon:
         switching = task_sets.read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
     stack = load(model, revision, dtype="float32", device=processor)
-    if stack.family.kind != "encoder":
-        raise InputError(f"{model} is a {stack.family.kind}; transfer trains encoders")
+    require(stack.family.kind == "encoder", f"{model} is a {stack.family.kind}; transfer trains encoders")
     tokens = min(stack.max_length, length or sets.task.length)
     for plan in chosen_plans:
         frozen_at(plan, 0, depth=stack.last, epoch=1)  # refuses a plan for a deeper model
@@ -374,8 +373,7 @@ Ways = Mapping[str, tuple[Callable[..., TokenBatch], Mapping[str, Any]]]
 def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool) -> Bitext:
     """The one text of --bitext, with sentences enough for batches of this size."""
     text, *more = bitexts_of(given)
-    if more:
-        raise InputError(f"--bitext holds {1 + len(more)} parallel texts; languages are compared on one")
+    require(not more, f"--bitext holds {1 + len(more)} parallel texts; languages are compared on one")
     fewest = max(4 * BATCHES, size + BATCHES - 1 if shifted else BATCHES * size)
     if text.rows < fewest:
         raise InputError(

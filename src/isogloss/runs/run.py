@@ -197,8 +197,7 @@ def follow(folder: str | Path, facts: Mapping[str, Any]) -> Run:
 def check_folder(path: Path, *, resume: bool) -> None:
     """Refuse a folder that cannot be written, holds other files, or holds a run that is not to be resumed."""
     if (path / "run.json").is_file():
-        if not resume:
-            raise InputError(f"{path} already holds a run; add --resume to go on with it, or choose another --out")
+        require(resume, f"{path} already holds a run; add --resume to go on with it, or choose another --out")
         return
     if path.exists() and (
         not path.is_dir() or any(not is_leftover(file) and file.name != LOCK for file in path.iterdir())
@@ -217,8 +216,7 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
     """
     path, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
     if not path.is_file():
-        if not packed.is_file():
-            raise InputError(f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
+        require(packed.is_file(), f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
         try:
             return typed(upgrade(pd.read_parquet(packed)))
         except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import nn
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.seeds import seeded
 from isogloss.stack.stack import Stack
 
@@ -21,8 +21,7 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     n = 0 freezes the embeddings only, n = -1 nothing. until: blocks above it are frozen, too. Sets `requires_grad` on
     the stack's own weights and returns the stack. An output head tied to the embeddings is frozen with them.
     """
-    if not -1 <= n <= stack.last:
-        raise InputError(f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
+    require(-1 <= n <= stack.last, f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
     blocks = stack.model.get_submodule(stack.family.blocks)
     stack.model.requires_grad_(n < 0)
     # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 
 Kind = Literal["encoder", "decoder", "encoder-decoder"]
 
@@ -171,10 +171,8 @@ def configure(
     from transformers import AutoConfig
 
     known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
-    if architecture not in known:
-        raise InputError(f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
-    if width % heads:
-        raise InputError(f"--width {width} is no multiple of --heads {heads}")
+    require(architecture in known, f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
+    require(width % heads == 0, f"--width {width} is no multiple of --heads {heads}")
     family = FAMILIES[architecture]
     gated = rotary = family.rotary is not None  # a gated layer has three matrices where others have two
     ids: dict[str, int | None] = {"pad": 0, "cls": 2, "sep": 3, "bos": None, "eos": None}
@@ -233,8 +231,7 @@ def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positio
             wrong = f"gives a vocabulary of {pieces}, but the tokenizer has {vocabulary}; leave vocab_size out"
         elif made.hidden_size % made.num_attention_heads:
             wrong = f"gives a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
-        if wrong:
-            raise InputError(f"--config {more} {wrong}")
+        require(not wrong, f"--config {more} {wrong}")
         with torch.device("meta"):  # an activation that does not exist shows only when layers are made
             AutoModelForMaskedLM.from_config(made)
     except InputError:

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.stack.families import Family, family_of
 from isogloss.stack.stack import Stack, hash_weights, whole_stack
 
@@ -50,8 +50,7 @@ def load_masked_lm(
 
     hardware = choose_device(device)
     model, tokenizer, family = _read(AutoModelForMaskedLM, name, revision, torch.float32)
-    if family.kind != "encoder":
-        raise InputError(f"{name} is no encoder; masked-language modelling needs one")
+    require(family.kind == "encoder", f"{name} is no encoder; masked-language modelling needs one")
     if tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
     model = model.to(hardware).eval()
@@ -152,8 +151,7 @@ def choose_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch
         return dtype
     if dtype in (None, "auto"):
         return torch.bfloat16 if device.type == "cuda" else torch.float32
-    if dtype not in DTYPES:
-        raise InputError(f"--dtype {dtype!r} is not known; choose {', '.join(DTYPES)}")
+    require(dtype in DTYPES, f"--dtype {dtype!r} is not known; choose {', '.join(DTYPES)}")
     return DTYPES[dtype]
 
 
@@ -176,11 +174,10 @@ def locate(name: str | Path) -> str:
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder} has no weights in safetensors format (pickled weights are not read)")
         for path in sorted(folder.glob("*.safetensors")):
-            if not os.access(path, os.R_OK):  # transformers would say that it does not exist
-                raise InputError(f"{path} cannot be read: permission denied")
+            # Of such a file transformers would say that it does not exist.
+            require(os.access(path, os.R_OK), f"{path} cannot be read: permission denied")
         return str(folder)
-    if folder.exists():
-        raise InputError(f"{folder} is a file; a model is a folder with config.json, weights and tokenizer")
+    require(not folder.exists(), f"{folder} is a file; a model is a folder with config.json, weights and tokenizer")
     among_runs = folder.parent != Path() and any(folder.parent.glob("*/run.json"))
     if among_runs or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
         raise InputError(f"there is no folder {name}")

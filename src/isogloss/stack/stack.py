@@ -23,7 +23,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.stack.families import Family
 from isogloss.stack.packing import first_position, packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
@@ -268,8 +268,7 @@ class Chain:
 
     def cuts_of(self, part: Part) -> range:
         """The cuts that can be read of a part, which is the states."""
-        if part != "states":
-            raise InputError("of a chain only the states are read; read the attention of its parts one by one")
+        require(part == "states", "of a chain only the states are read; read the attention of its parts one by one")
         return self.cuts
 
     def read(
@@ -358,8 +357,7 @@ def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[
         if match is None:
             raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}")
         first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise InputError(f"--layers {part} runs backwards; write {last}-{first}")
+        require(last >= first, f"--layers {part} runs backwards; write {last}-{first}")
         cuts.update(range(first, last + 1))
     wrong = sorted(cuts - set(stack.cuts))
     if wrong:

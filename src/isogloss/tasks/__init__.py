@@ -1,6 +1,6 @@
 """Tasks: what a head on the stack is trained for in one language and tested on in others; one file each."""
 
-from isogloss.errors import InputError
+from isogloss.errors import require
 from isogloss.tasks.nli import NLI
 from isogloss.tasks.parsing import PARSING
 from isogloss.tasks.qa import QA
@@ -18,6 +18,5 @@ def find_task(name: str) -> Task:
     >>> find_task("nli").main
     'accuracy'
     """
-    if name not in TASKS:
-        raise InputError(f"--task {name!r} is not known; choose {', '.join(TASKS)}")
+    require(name in TASKS, f"--task {name!r} is not known; choose {', '.join(TASKS)}")
     return TASKS[name]

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from isogloss.errors import InputError
+from isogloss.errors import require
 from isogloss.measures.scores import Score, answer_f1, exact_match
 from isogloss.tasks.task import Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
 from isogloss.text.masking import IGNORE
@@ -40,8 +40,7 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
     refuse_slow(tokenizer)
     most = min(QUESTION, length // 3)  # tokens of a question
     room = length - most - tokenizer.num_special_tokens_to_add(pair=True)
-    if room < 2:
-        raise InputError(f"a window of {length} tokens leaves no room for a question and its context; give more")
+    require(room >= 2, f"a window of {length} tokens leaves no room for a question and its context; give more")
     items: list[Item] = []
     for start in range(0, len(examples), AT_ONCE):
         chunk = examples[start : start + AT_ONCE]

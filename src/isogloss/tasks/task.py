@@ -35,7 +35,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from isogloss.errors import InputError
+from isogloss.errors import require
 from isogloss.measures.registry import MEASURES
 from isogloss.measures.scores import Score
 from isogloss.seeds import seed_of
@@ -294,8 +294,7 @@ def join_items(items: Sequence[Item]) -> Items:
     >>> both.ids.tolist(), both.lengths.tolist(), both.gold.tolist()
     ([2, 7, 3, 2, 8, 9, 3], [3, 4], [[1], [2]])
     """
-    if not items:
-        raise InputError("there is no example to train on or to score")
+    require(items, "there is no example to train on or to score")
 
     def flat(parts: Iterable[Any], kind: Any = np.int64) -> np.ndarray:
         return np.concatenate([np.asarray(part, dtype=kind) for part in parts])

@@ -36,7 +36,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -161,8 +161,7 @@ def restore_checkpoint(
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
     shapes = {name: value.shape for name, value in tensors.items() if name.startswith("weight.")}
-    if expected != shapes:
-        raise InputError(f"{path} holds another model than the one to be trained; choose another --out")
+    require(expected == shapes, f"{path} holds another model than the one to be trained; choose another --out")
     _put(model, {name: tensors[f"weight.{name}"] for name in weights})
     for name, weight in model.named_parameters():
         moments = {part: tensors[f"{part}.{name}"] for part in MOMENTS if f"{part}.{name}" in tensors}

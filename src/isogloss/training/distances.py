@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.cka import CkaStream
 from isogloss.measures.geometry import cosine_distances, l2_distances, procrustes_distance, procrustes_floor
 from isogloss.measures.statistics import jackknife_interval
@@ -85,12 +85,10 @@ def sample_vectors(
             padding included; wrong where the tokenizers differ, and here to show how wrong.
         attend_padding: with it, no attention mask is given either.
     """
-    if words is not None and words < FEWEST:
-        raise InputError(f"distances need at least {FEWEST} words, not {words}")
+    require(words is None or words >= FEWEST, f"distances need at least {FEWEST} words, not {words}")
     # Whole sentences in a drawn order, until they hold so many words; in that order blocks are random too.
     rows = tuple(np.random.default_rng(seed_of(seed, "words for distances")).permutation(len(corpus)).tolist())
-    if not rows:
-        raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
+    require(rows, f"{corpus.name or corpus.language}: the corpus is empty")
     if words is not None:
         totals = accumulate(len(word_spans(corpus, row)) for row in rows)
         rows = next((rows[:count] for count, total in enumerate(totals, 1) if total >= words), rows)
@@ -136,8 +134,7 @@ def distance_probe(
     left_out = [name for name in measures if name not in names]
     note = f"{other} is {width} wide and {stack.name} {stack.width}: {', '.join(left_out)} left out, only cka compares "
     note += "models of different widths"
-    if not names:
-        raise InputError(note)
+    require(names, note)
     unit, data = "position" if reference.by_position else "word", corpus.name or corpus.language
     coordinates = {"unit": unit, "other_model": other, "data": data}
     coordinates |= {"method": "attention"} if reference.part == "attention" else {}

@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar, get_args
 import torch
 from torch import Tensor, nn
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of, seeded
@@ -158,8 +158,7 @@ def together(processes: Processes, make: Callable[[], T]) -> T:
     processes.add([failed])
     if mistake is not None:
         raise mistake
-    if failed:
-        raise InputError("the first process could not go on, and says why")
+    require(not failed, "the first process could not go on, and says why")
     return made[0] if made else make()
 
 

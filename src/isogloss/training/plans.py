@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.stack.edit import OWN, TORCH, freeze, reinitialise
 from isogloss.stack.stack import Stack
 
@@ -103,8 +103,7 @@ def parse_plan(text: str) -> Plan:
             raise InputError(
                 f"{part!r} names no blocks; they are numbered from 1, the lower one is written first, as in {name}:1-2"
             )
-        if name in forms:
-            raise InputError(f"the plan {text!r} says {name} twice; say it once")
+        require(name not in forms, f"the plan {text!r} says {name} twice; say it once")
         if name == "reinit":
             drawn.add(TORCH if part.endswith(TORCH) else OWN)
             blocks |= set(range(numbers[0], numbers[-1] + 1))

@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.registry import MEASURES, direction
 from isogloss.training.probes import Reading
 
@@ -114,10 +114,8 @@ def stop_after(selection: Choice, patience: int, least: float = 0.0) -> Rule:
     >>> sentence
     'perplexity has not improved since step 1 (patience 2)'
     """
-    if patience < 1:
-        raise InputError(f"patience is 1 evaluation or more, not {patience}")
-    if not 0 <= least < math.inf:
-        raise InputError(f"the least improvement that counts is 0 or more, not {least}")
+    require(patience >= 1, f"patience is 1 evaluation or more, not {patience}")
+    require(0 <= least < math.inf, f"the least improvement that counts is 0 or more, not {least}")
 
     def rule(memory: Memory, step: int, readings: Sequence[Reading]) -> tuple[Memory, str | None]:
         value = selection.value(readings)

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.inputs import double
 from isogloss.progress import Progress, shifted, silent
 from isogloss.stack.linears import Prepared, laid_out
@@ -88,8 +88,7 @@ def stream(
     unknown = [unit for unit in units if unit not in UNITS]
     if unknown:
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
-    if pool not in POOLS:
-        raise InputError(f"pool {pool!r} is not known; choose mean or first")
+    require(pool in POOLS, f"pool {pool!r} is not known; choose mean or first")
     how: dict[str, Any] = {} if part == "states" else {"part": part}
     known = stack.cuts_of(part)
     wanted = list(known if layers is None else layers)
@@ -182,8 +181,7 @@ def vectors(
     torch.Size([13, 224, 384])
     """
     check_corpus(corpus)
-    if len(corpus) == 0:
-        raise InputError(f"{corpus.name or corpus.language}: the corpus is empty")
+    require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
     chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool, progress=progress)
     return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from isogloss.errors import InputError
+from isogloss.errors import require
 from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Corpus
@@ -180,8 +180,7 @@ def ppmi_vectors(counts: sparse.csr_matrix, *, width: int = 300, seed: int = 0) 
     """
     from sklearn.utils.extmath import randomized_svd
 
-    if counts.nnz == 0:
-        raise InputError("no two words of the vocabulary stand near each other; give more text")
+    require(counts.nnz > 0, "no two words of the vocabulary stand near each other; give more text")
     table = counts.tocoo()
     words = np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
     contexts = words**0.75
