@@ -164,7 +164,7 @@ def ours(given, stream, *, name, **how):
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=given.batch, longest=stack.max_length,
         seed=0, device=given.device, half=given.half, compiled=given.compiled, **masking_of(stack.tokenizer),
     )  # fmt: skip
-    optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, BETAS, EPSILON, CLIP)
+    optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
     settings = Settings(given.warm_up + given.steps, 0, optimisation, half=given.half)
     training, clock = Training(aligner, objective, settings, Processes(0, 1, given.device)), Clock(given)
     aligner.train()
@@ -281,9 +281,9 @@ def compare(given, folder):
         "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
     }
     print("; ".join(facts.values()) + f"; packed in {packing:.2f} s\n", flush=True)
-    alike = {"tlm": 0.0, "negatives": "batch", "projection": "none", "pool": "mean", "shuffle": False}
+    alike = {"tlm": 0.0, "negatives": "batch", "projection": "none", "pooling": "mean", "shuffle": False}
     runs = [
-        partial(ours, given, stream, name="isogloss, queue and TLM", size=given.queue),
+        partial(ours, given, stream, name="isogloss, queue and TLM", queue=given.queue),
         partial(ours, given, stream, name="isogloss, in-batch", temperature=1 / SCALE, **alike),
         *(partial(theirs, given, pairs, folder, workers=some) for some in dict.fromkeys((0, given.workers))),
     ]

@@ -43,7 +43,7 @@ SIZES = {  # on a GPU, on a CPU
     "steps": (12, 2), "rounds": (2, 1), "queue": (49_152, 48), "tasks": ((8, 32), (2,)), "pairs": ((128, 384), (4,)),
 }  # fmt: skip
 LONGEST = 128  # tokens of a pair at most
-IN_BATCH = {"tlm": 0.0, "negatives": "batch", "projection": "none", "pool": "mean", "temperature": 1 / SCALE}
+IN_BATCH = {"tlm": 0.0, "negatives": "batch", "projection": "none", "pooling": "mean", "temperature": 1 / SCALE}
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def aligning(given, batch, stream, *, graphs, **how):
 
 def in_training(given, model, objective):
     """The training that both kinds share."""
-    optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, BETAS, EPSILON, CLIP)
+    optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
     model.train()
     return Training(model, objective, Settings(given.steps, 0, optimisation, half=given.half), _alone(given))
 
@@ -178,7 +178,7 @@ def main():
         tokenizer = transformers.AutoTokenizer.from_pretrained(locate(given.model))
         pairs = make_pairs(given.steps * max(given.pairs, default=1), tokenizer, 0)
         stream = pack_pairs(tokenizer, pairs, Path(folder) / "pairs.npy", languages=("en", "nl"), longest=LONGEST)
-        for name, how in (("queue and TLM", {"size": given.queue}), ("in-batch", IN_BATCH)):
+        for name, how in (("queue and TLM", {"queue": given.queue}), ("in-batch", IN_BATCH)):
             lines += [
                 compare(given, f"alignment, {name}", batch, partial(aligning, given, batch, stream, **how))
                 for batch in given.pairs

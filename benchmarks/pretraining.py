@@ -199,7 +199,7 @@ def run_ours(case, *, profiled=False):
     )  # fmt: skip
     settings = Settings(
         steps=case.warm_up + case.steps, seed=0, report=case.span, half=case.half,
-        optimisation=Optimisation(RATE, case.warm_up, "constant", WEIGHT_DECAY, BETAS, EPSILON, CLIP),
+        optimisation=Optimisation(RATE, case.warm_up, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON),
     )  # fmt: skip
     training = Training(models, objective, settings, join(case.device))
     clock, losses = Clock(case.device, case.warm_up, settings.steps), {}

@@ -121,7 +121,7 @@ def test_a_checkpoint_holds_key_encoder_queue_and_pointer(model, train, tmp_path
     told = held["weight.names"] != 0
     assert told.tolist() == [True] * 12 + [False] * 6, "which sentences the queue holds is known after a kill, too"
     source, stack = load_masked_lm(model, device="cpu")
-    aligner = Aligner(source, stack, Alignment(layer=2, size=16, width=8), seed=0)
+    aligner = Aligner(source, stack, Alignment(layer=2, queue=16, projection_width=8), seed=0)
     names = {name for name, _ in aligner.named_parameters()}
     assert {name.removeprefix("weight.") for name in held if name.startswith("weight.")} >= names
 

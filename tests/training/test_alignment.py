@@ -36,7 +36,7 @@ from tiny_training import ALONE
 
 CPU = torch.device("cpu")
 BATCH = 6
-SMALL = Alignment(layer=2, size=16, width=8, temperature=0.2)
+SMALL = Alignment(layer=2, queue=16, projection_width=8, temperature=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_tlm_predicts_no_unknown_word(models, folder):
     some = [(f"\u2603 {one} \u2603 {one}", f"{other} \u2603") for one, other in (("lapi mu", "ta"), ("mu", "lapi"))]
     pairs = {"qaa-qab": pack_pairs(stack.tokenizer, some, folder / "unknown.npy", languages=("qaa", "qab"), longest=64)}
     assert (pairs["qaa-qab"].ids == unknown).sum() >= 6
-    _, objective, _ = made(models, pairs, replace(SMALL, contrastive=0.0, share=0.5))
+    _, objective, _ = made(models, pairs, replace(SMALL, contrastive=0.0, mask_share=0.5))
     for step in range(6):
         labels = rows_of(objective, step)["labels"]
         assert (labels != IGNORE).any() and not (labels == unknown).any()
@@ -127,7 +127,7 @@ def test_tlm_predicts_no_unknown_word(models, folder):
 @pytest.mark.parametrize("pool", ["first", "mean"])
 @pytest.mark.parametrize("layer", [1, 2])
 def test_contrast_is_an_explicit_loop_over_transformers_own_states(models, pairs, pool, layer):
-    how = replace(SMALL, tlm=0.0, pool=pool, layer=layer)
+    how = replace(SMALL, tlm=0.0, pooling=pool, layer=layer)
     aligner, objective, _ = made(models, pairs, how)
     with torch.no_grad():
         for one in aligner.key.parameters():
@@ -203,7 +203,7 @@ def tokens(rows, side):
 
 @pytest.mark.parametrize("negatives", ["queue", "batch"])
 def test_a_sentence_that_occurs_again_is_no_negative_of_itself(models, repeated, negatives):
-    how = replace(SMALL, tlm=0.0, negatives=negatives, size=18)
+    how = replace(SMALL, tlm=0.0, negatives=negatives, queue=18)
     aligner, objective, training = made(models, repeated, how)
     aligner.eval()  # the loop below computes each vector again
     held, left_out = [None] * 18, 0
@@ -255,7 +255,7 @@ def side_vectors(aligner, rows, side, *, own):
 
 
 def test_in_batch_contrast_has_no_second_encoder_and_reaches_both_sides(models, pairs):
-    how = replace(SMALL, tlm=0.0, negatives="batch", projection="none", pool="mean")
+    how = replace(SMALL, tlm=0.0, negatives="batch", projection="none", pooling="mean")
     aligner, objective, training = made(models, pairs, how)
     assert not hasattr(aligner, "key") and not list(aligner.projection.parameters())
     drawn = (rows_of(objective, step) for step in range(50))

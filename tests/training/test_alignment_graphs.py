@@ -17,14 +17,14 @@ from tiny_drift import write_model
 
 HAS_GPU = torch.cuda.is_available()  # asked before the tests hide it
 BATCH, STEPS = 6, 3
-QUEUE = Alignment(layer=3, size=18, width=8, temperature=0.2)
-IN_BATCH = replace(QUEUE, negatives="batch", pool="mean")
+QUEUE = Alignment(layer=3, queue=18, projection_width=8, temperature=0.2)
+IN_BATCH = replace(QUEUE, negatives="batch", pooling="mean")
 CASES = {
     "queue": QUEUE,
     "in-batch": IN_BATCH,
     "no TLM": replace(IN_BATCH, tlm=0.0),
-    "TLM alone": replace(QUEUE, contrastive=0.0, reset=True),
-    "below the top": replace(QUEUE, layer=1, pool="mean", reset=True),
+    "TLM alone": replace(QUEUE, contrastive=0.0, reset_positions=True),
+    "below the top": replace(QUEUE, layer=1, pooling="mean", reset_positions=True),
     "pull": replace(IN_BATCH, pull=0.1),
 }
 

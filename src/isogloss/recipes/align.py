@@ -17,7 +17,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -45,7 +45,7 @@ from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Settings, Training, join, train
+from isogloss.training.loop import Optimisation, Settings, Training, join, train
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.probes import Probe, Reading, retrieval_probe
 from isogloss.training.stopping import Choice, select_by
@@ -117,6 +117,7 @@ def align(
 
     Example: isogloss align mini --train-bitext en-nl=en.txt,nl.txt --train-bitext en-de=pairs.tsv --out runs/aligned
     """
+    options = locals()  # the fields of `Alignment` are called as the options are
     recipe.one_process("align")
     hardware = choose_device(device)
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
@@ -124,25 +125,11 @@ def align(
     texts = [recipe.joined_corpus(code, files) for code, files in evaluated.items()]
     source, stack = load_masked_lm(model, revision, device=hardware)
     trainable_family(source.config)
-    how = Alignment(
-        layer=stack.cuts[-1] if layer is None else layer,
-        tlm=tlm,
-        contrastive=contrastive,
-        pull=pull,
-        negatives=negatives,
-        size=queue,
-        momentum=momentum,
-        temperature=temperature,
-        projection=projection,
-        width=projection_width,
-        pool=pooling,
-        shuffle=shuffle,
-        reset=reset_positions,
-        share=mask_share,
-    )
+    learned = {field.name: options[field.name] for field in fields(Alignment)}
+    how = Alignment(**learned | {"layer": stack.cuts[-1] if layer is None else layer})
     longest = stack.max_length if length is None else length
     _refuse_mistakes(how, stack, longest=longest, batch=batch, micro_batch=micro_batch)
-    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
+    schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
     settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
     require(packed is None or not Path(packed).is_file(), f"--packed {packed} is a file; give a folder")
     languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
@@ -168,7 +155,7 @@ def align(
             without_dropout(source)
         aligner = Aligner(source, stack, how, seed=seed)
         drawing: dict[str, Any] = {"batch": batch, "longest": longest, "exponent": exponent, "seed": seed}
-        drawing |= {"half": settings.half, "compiled": recipe.compiles(compiled, hardware, auto=False)}
+        drawing |= {"half": settings.half, "compiled": compiled == "yes"}
         marks = {"borders": borders_of(stack.tokenizer), **masking_of(stack.tokenizer)}
         objective = align_pairs(aligner, pairs.streams, device=hardware, **drawing, **marks)
         training = Training(aligner, objective, settings, join(hardware))
@@ -208,30 +195,22 @@ def align(
 
 def _refuse_mistakes(how: Alignment, stack: Stack, *, longest: int, batch: int, micro_batch: int | None) -> None:
     """Refuse options that contradict each other or the model."""
-    in_batch, whole = how.contrastive and how.negatives == "batch", how.size // batch * batch
-    mistakes = {
-        f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}": how.layer not in stack.cuts,
-        f"--length must be {SHORTEST} to {stack.max_length}, which {stack.name} reads, not {longest}": not (
-            min(SHORTEST, stack.max_length) <= longest <= stack.max_length
-        ),
-        "--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight": not (
-            how.tlm or how.contrastive
-        ),
-        f"--queue {how.size} holds fewer than a batch of {batch}; raise it, or take --negatives batch": (
-            how.queued and how.size < batch
-        ),
-        f"--queue {how.size} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
-        f"--queue {whole} or {whole + batch}": how.queued and how.size > whole,
-        "--negatives batch takes them from the batch, so --batch must be at least 2": in_batch and batch < 2,
-        "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue": (
-            in_batch and micro_batch is not None
-        ),
-        f"--reset-positions: {stack.name} works positions out by itself; leave it out": (
-            how.reset and not stack.family.packs
-        ),
-    }
-    for sentence, is_made in mistakes.items():
-        require(not is_made, sentence)
+    most, queue, whole = stack.max_length, how.queue, how.queue // batch * batch
+    require(how.layer in stack.cuts, f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layer asks for {how.layer}")
+    fits = min(SHORTEST, most) <= longest <= most
+    require(fits, f"--length must be {SHORTEST} to {most}, which {stack.name} reads, not {longest}")
+    require(how.tlm or how.contrastive, "--tlm 0 and --contrastive 0 leave nothing to learn; give one of them a weight")
+    if how.queued:
+        too_few = f"--queue {queue} holds fewer than a batch of {batch}; raise it, or take --negatives batch"
+        require(queue >= batch, too_few)
+        uneven = f"--queue {queue} is not a multiple of --batch {batch}, so that a batch would be split at its end"
+        require(queue == whole, f"{uneven}; give --queue {whole} or {whole + batch}")
+    elif how.contrastive:
+        require(batch >= 2, "--negatives batch takes them from the batch, so --batch must be at least 2")
+        split = "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue"
+        require(micro_batch is None, split)
+    if how.reset_positions:
+        require(stack.family.packs, f"--reset-positions: {stack.name} works positions out by itself; leave it out")
 
 
 def _held_out_probes(
@@ -295,7 +274,7 @@ def objective_name(how: Alignment) -> str:
         "tlm": how.tlm,
         how.negatives: how.contrastive,
         "pull": how.pull,
-        "reset": how.reset,
+        "reset": how.reset_positions,
         "unshuffled": not how.shuffle,
     }
     return "+".join(name for name, present in parts.items() if present)
@@ -446,12 +425,12 @@ def alignment_card(run: Run, training: Training, pairs: PackedPairs, *, step: in
     languages = list(dict.fromkeys(language for stream in pairs.streams.values() for language in stream.languages))
     names = ", ".join(language_name(language) for language in languages)
     name = run.facts["model"]
-    pooled = "first token" if how.pool == "first" else "mean of content tokens"
+    pooled = "first token" if how.pooling == "first" else "mean of content tokens"
     facts = {
         "learned": objective_name(how),
         "weights of the terms": f"TLM {how.tlm:g}, contrastive {how.contrastive:g}, pull {how.pull:g}",
         "sentences": f"{pooled} at layer {how.layer}, projection {how.projection}, temperature {how.temperature:g}",
-        "negatives": f"a queue of {how.size:,}, momentum {how.momentum:g}" if how.queued else "the batch",
+        "negatives": f"a queue of {how.queue:,}, momentum {how.momentum:g}" if how.queued else "the batch",
         "steps": f"{step:,} of {training.settings.steps:,}, {batch} pairs each",
         "optimiser": optimiser_facts(training.settings.optimisation),
         "seed": training.settings.seed,

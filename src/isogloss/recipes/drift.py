@@ -39,7 +39,7 @@ from isogloss.text.words import unknown_notes
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
-from isogloss.training.loop import Settings, Training, join, saved_models
+from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models
 from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, sentence_perplexity_probe, tokenise
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
@@ -114,7 +114,7 @@ def drift(
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
     steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
-    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip)
+    schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
     selection = select_by("perplexity", target=languages[0], data="validation", unit="token")
     if stop == "balance":
         selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))

@@ -27,7 +27,7 @@ from isogloss.text.languages import name as language_name
 from isogloss.text.streams import borders_of
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Settings, Training, join, together, train
+from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
 from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe, row_sampler
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.sharing import Languages, build, check_depth, parse, save, stack_of
@@ -142,10 +142,10 @@ def pretrain(
     }
     size = f"{planned.num_hidden_layers}x{planned.hidden_size}"  # which a --config file may have set
     name = " ".join([f"{architecture}-{size}", *(part for part, differs in differences.items() if differs)])
-    schedule = recipe.optimisation(steps, rate, warm_up, decay, weight_decay, clip, **recipe.PRETRAINING_ADAM)
+    schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
     settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
     feed: dict[str, Any] = {"batch": batch, "length": length, "exponent": exponent, "share": mask_share}
-    compiled_step = recipe.compiles(compiled, hardware, auto=True)
+    compiled_step = compiled == "yes" or (compiled == "auto" and hardware.type == "cuda")
     parallel = recipe.parallel_texts(bitext, source.languages)
 
     def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:

@@ -46,7 +46,7 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.readers.lines import language_of
 from isogloss.text.streams import paragraphs
-from isogloss.training.loop import RECORD, Decay, Optimisation, Training, launched, train
+from isogloss.training.loop import RECORD, Decay, Training, launched, train
 from isogloss.training.plans import Plan, parse_plan
 
 P = ParamSpec("P")
@@ -343,28 +343,6 @@ def half_precision(dtype: str | None, device: torch.device) -> bool:
     chosen = choose_dtype(dtype, device)
     require(chosen != torch.float16, "--dtype float16 does not train stably; use bfloat16 or float32")
     return chosen == torch.bfloat16
-
-
-def compiles(compiled: str, device: torch.device, *, auto: bool) -> bool:
-    """Whether --compiled asks for a compiled step; auto: what `auto` means on an NVIDIA GPU."""
-    return compiled == "yes" or (compiled == "auto" and auto and device.type == "cuda")
-
-
-PRETRAINING_ADAM: dict[str, Any] = {"betas": (0.9, 0.98), "epsilon": 1e-6}  # as RoBERTa and InfoXLM are trained
-
-
-def optimisation(
-    steps: int,
-    rate: float,
-    warm_up: float,
-    decay: Decay = "linear",
-    weight_decay: float = 0.0,
-    clip: float = 1.0,
-    betas: tuple[float, float] = (0.9, 0.999),
-    epsilon: float = 1e-8,
-) -> Optimisation:
-    """The optimiser of a training of so many steps; warm_up is a share of them."""
-    return Optimisation(rate, round(warm_up * steps), decay, weight_decay, betas, epsilon, clip)
 
 
 def training_rows(training: Training, coordinates: Row, *, loss: Row, **how: Any) -> Iterator[list[Row]]:

@@ -47,7 +47,7 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.vocabulary import links_of
 from isogloss.text.words import words_of
 from isogloss.training.checkpoints import Checkpoints, finish, finished, wearing
-from isogloss.training.loop import Settings, Training, join, steps_in_epoch, train
+from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import Pool, stream
@@ -142,9 +142,10 @@ def stitch(
         for sentence in lost_notes(sets.all, [*items[sets.source], *items[target]]):
             run.note(sentence)
         epoch = steps_in_epoch(items[sets.source][0], batch)
-        optimiser = options.optimisation(epochs * epoch, rate, warm_up)
+        steps = epochs * epoch
+        optimiser = Optimisation(rate, round(warm_up * steps), "linear", 0.0, 1.0, *FINE_TUNING)
         # A loss is no row here, and to read one the device has to be waited for.
-        settings = Settings(epochs * epoch, seed, optimiser, report=epoch, half=half)
+        settings = Settings(steps, seed, optimiser, report=epoch, half=half)
         yield skipped_rows(sets, base)
         for number, (cut, (fitted, count)) in enumerate(zip(cuts, maps, strict=True), 1):
             data = parallel.name or "-".join(parallel.languages)

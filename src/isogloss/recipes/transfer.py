@@ -42,7 +42,7 @@ from isogloss.text.batches import Batch as TokenBatch, encode
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
 from isogloss.training.checkpoints import Checkpoints, finish, finished
-from isogloss.training.loop import Settings, Training, join, steps_in_epoch
+from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, steps_in_epoch
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import arithmetic
 from isogloss.training.stopping import select_by
@@ -230,7 +230,8 @@ def transfer(
                 for each_rate in rates:
                     done += 1
                     coordinates = {**about, "settings": settings_text({"rate": each_rate} if len(rates) > 1 else {})}
-                    optimiser = recipe.optimisation(steps, each_rate, warm_up, decay, weight_decay, clip)
+                    schedule = each_rate, round(warm_up * steps), decay, weight_decay, clip
+                    optimiser = Optimisation(*schedule, *FINE_TUNING)
                     settings = Settings(steps, number, optimiser, report=max(1, steps // 50), half=half)
                     folder = run.folder / "checkpoints" / training_folder(coordinates)
                     stage = f"training {training_name(coordinates)}, seed {number} ({done} of {total})"

@@ -231,10 +231,11 @@ Pool = Literal["first", "mean"]
 class Alignment:
     """What is learned from pairs.
 
-    tlm, contrastive, pull: weights of the three terms, 0 for none. layer: the cut sentences are compared at, and pool
-    how a sentence is made of its tokens: `first` or the `mean` of its content. projection: what lies between that and
-    the loss, `width` wide. negatives: from a `queue` of `size` keys, whose encoder follows with `momentum`; or from the
-    `batch`. shuffle: a coin decides which side comes first. reset: positions begin again at the second sentence.
+    tlm, contrastive, pull: weights of the three terms, 0 for none. layer: the cut sentences are compared at, and
+    pooling how a sentence is made of its tokens: `first` or the `mean` of its content. projection: what lies between
+    that and the loss, `projection_width` wide. negatives: from a queue of `queue` keys, whose encoder follows with
+    `momentum`; or from the `batch`. shuffle: a coin decides which side comes first. reset_positions: positions begin
+    again at the second sentence. mask_share: of the tokens, predicted by TLM.
     """
 
     layer: int
@@ -242,15 +243,15 @@ class Alignment:
     contrastive: float = 1.0
     pull: float = 0.0
     negatives: Negatives = "queue"
-    size: int = 65_536
+    queue: int = 65_536
     momentum: float = 0.999
     temperature: float = 0.07
     projection: Projection = "mlp"
-    width: int = 128
-    pool: Pool = "first"
+    projection_width: int = 128
+    pooling: Pool = "first"
     shuffle: bool = True
-    reset: bool = False
-    share: float = 0.15
+    reset_positions: bool = False
+    mask_share: float = 0.15
 
     @property
     def queued(self) -> bool:
@@ -282,7 +283,7 @@ class Aligner(nn.Module):
         self.projection: nn.Module = nn.Identity()
         if how.contrastive and how.projection != "none":
             with seeded(seed_of(seed, "projection")):  # one linear layer, or two with a ReLU between (MoCo v2)
-                last = nn.Linear(stack.width, how.width)
+                last = nn.Linear(stack.width, how.projection_width)
                 lower = () if how.projection == "linear" else (nn.Linear(stack.width, stack.width), nn.ReLU())
             self.projection = (nn.Sequential(*lower, last) if lower else last).to(device)
         self.pending: list[tuple[Tensor, Tensor]] = []  # keys of the step that is being computed, and their names
@@ -301,10 +302,10 @@ class Aligner(nn.Module):
             pairs += zip(self.key_projection.parameters(), self.projection.parameters(), strict=True)
             self.slow_and_fast = [slow for slow, _ in pairs], [weight for _, weight in pairs]
             draw = torch.Generator().manual_seed(seed_of(seed, "queue"))
-            width = how.width if how.projection != "none" else stack.width
-            first = normalize(torch.randn(how.size, width, generator=draw))  # as MoCo begins
+            width = how.projection_width if how.projection != "none" else stack.width
+            first = normalize(torch.randn(how.queue, width, generator=draw))  # as MoCo begins
             self.register_buffer("queue", first.to(device))
-            self.register_buffer("names", torch.zeros(how.size, dtype=torch.long, device=device))  # 0: no sentence
+            self.register_buffer("names", torch.zeros(how.queue, dtype=torch.long, device=device))  # 0: no sentence
             self.register_buffer("pointer", torch.zeros((), dtype=torch.long, device=device))
         # Not part of a checkpoint: a run that goes on loads the same model first.
         self.start = [weight.detach().clone() for weight in model.parameters()] if how.pull else []
@@ -316,7 +317,7 @@ class Aligner(nn.Module):
         lengths, graphs = rows[f"{side}_lengths"], self.graphs.get(side)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not keys):
             states, begins = row_states(stack, rows[side], lengths, end_to_end=self.end_to_end, graphs=graphs)
-            if self.how.pool == "first":
+            if self.how.pooling == "first":
                 return normalize(projection(states[begins].float()).float())
             # The mean over each row without its special tokens.
             sizes = (lengths - sum(self.marks)).numpy()
@@ -341,8 +342,9 @@ class Aligner(nn.Module):
         """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
         how, total = self.how, self.sums.new_zeros((), dtype=torch.float32)
         if how.tlm:
-            options: dict[str, Any] = {"second": rows["second"], "reset": how.reset, "graphs": self.graphs.get("tlm")}
-            nats = row_loss(self.model, self.stack, rows, end_to_end=self.end_to_end, **options)
+            passing: dict[str, Any] = {"end_to_end": self.end_to_end, "graphs": self.graphs.get("tlm")}
+            passing |= {"second": rows["second"], "reset": how.reset_positions}
+            nats = row_loss(self.model, self.stack, rows, **passing)
             total = total + how.tlm * nats * rows["pairs_per_token"][0]
             self.sums[0] += nats.detach()
             self.sums[1] += (rows["labels"] != IGNORE).sum()
@@ -399,7 +401,8 @@ def align_pairs(
     whether arithmetic is in half precision, in which a GPU runs the rows end to end. graphs: of `graphs_of`, none where
     it is empty; by default on a GPU, where rows run end to end, of blocks that are compiled where `compiled` says so.
     """
-    how, stack, words = aligner.how, aligner.stack, pool.to(device)
+    how, stack = aligner.how, aligner.stack
+    masking: dict[str, Any] = {"mask_id": mask_id, "pool": pool.to(device), "share": how.mask_share}
     sampler = ItemSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
     streams, padding = list(pairs.values()), padding_id(aligner.model)
     maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
@@ -420,8 +423,8 @@ def align_pairs(
         if how.tlm:
             ids, content, lengths, second = fill(sides, borders, padding, longest=longest)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-            masking: dict[str, Any] = {"mask_id": mask_id, "pool": words, "generator": draw_from, "share": how.share}
-            masked = mask(to_device(ids, device), to_device(content & maskable[ids], device), **masking)
+            inside = to_device(content & maskable[ids], device)
+            masked = mask(to_device(ids, device), inside, generator=draw_from, **masking)
             rows |= vars(masked)
             rows |= {"lengths": torch.from_numpy(lengths), "second": torch.from_numpy(second)}
             # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.

@@ -42,6 +42,7 @@ RECORD = "step.json"  # beside the weights of a model that was saved on the way:
 
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant", "trapezoid"]
 DECAYS: tuple[Decay, ...] = get_args(Decay)
+FINE_TUNING = (0.9, 0.999), 1e-8  # betas and epsilon as Adam was published
 
 
 @dataclass(frozen=True)
@@ -50,15 +51,16 @@ class Optimisation:
 
     decay: linear or cosine to 0 at the last step; inverse-sqrt, rate * sqrt(warm_up / step); constant; trapezoid,
     constant and then linear to 0 over the last fifth. clip: the largest norm of all gradients together, 0 for none.
+    betas, epsilon: as RoBERTa and InfoXLM are trained; `FINE_TUNING` holds those of fine-tuning.
     """
 
     rate: float = 1e-4
     warm_up: int = 0
     decay: Decay = "linear"
     weight_decay: float = 0.01
+    clip: float = 1.0
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-6
-    clip: float = 1.0
 
 
 def rate_at(step: int, *, steps: int, optimisation: Optimisation) -> float:
