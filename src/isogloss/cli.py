@@ -444,9 +444,8 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
     try:
-        with ended_in_order(
-            signal.SIGTERM
-        ):  # schedulers end a command with it; as an interrupt, it closes what is open
+        # Schedulers end a command with this signal; as an interrupt, it closes what is open.
+        with ended_in_order(signal.SIGTERM):
             code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:

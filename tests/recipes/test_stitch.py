@@ -12,7 +12,7 @@ import isogloss as ig
 from isogloss.mappings import normalisation
 from isogloss.mappings.methods import MappingSpec
 from isogloss.recipes import task_scores
-from isogloss.recipes.stitch import choose_word_pairs, random_rotation, read_words, space_rows, target_conditions
+from isogloss.recipes.stitch import choose_word_pairs, random_rotation, read_words, target_conditions
 from isogloss.runs import read_facts
 from isogloss.stack.edit import with_fresh_blocks
 from isogloss.vectors.store import VectorStore
@@ -154,12 +154,6 @@ def test_the_space_of_a_language_is_all_its_words_and_is_read_once(planted, tmp_
     monkeypatch.setattr(stitch_module, "stream", None)
     again = read_words(stack, corpus, [(0, 0)], store=store, **reading)
     assert all(torch.equal(one.means, other.means) for one, other in zip(found, again, strict=True))
-
-
-def test_rows_of_a_space_are_drawn_by_the_seed():
-    rows = space_rows(100, most=7, seed=3)
-    assert len(set(rows)) == 7 and rows == sorted(rows) == space_rows(100, most=7, seed=3)
-    assert rows != space_rows(100, most=7, seed=4) and space_rows(5, most=7, seed=3) == [0, 1, 2, 3, 4]
 
 
 def counted(monkeypatch, module, name):

@@ -185,8 +185,7 @@ def parse_mappings(text: str | Sequence[str], **options: Any) -> list[MappingSpe
     ['none', 'iterative']
     """
     names = [name.strip() for name in (text.split(",") if isinstance(text, str) else text)]
-    twice = [name for number, name in enumerate(names) if name in names[:number]]
-    if twice:
+    if twice := [name for number, name in enumerate(names) if name in names[:number]]:
         raise InputError(f"--mappings has {twice[0]} twice")
     specs = []
     for name in names:

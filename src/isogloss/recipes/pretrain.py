@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, cast
 
 import torch
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
 from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe
@@ -30,7 +30,7 @@ from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
 from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe, row_sampler
 from isogloss.training.probes import Probe, retrieval_probe
-from isogloss.training.sharing import Languages, build, check_depth, parse, save, stack_of
+from isogloss.training.sharing import Languages, build, parse, save, stack_of
 
 LEAST_HELD_OUT = 64  # tokens of held-out text that perplexity is worth measuring on
 SPACES = {
@@ -134,7 +134,9 @@ def pretrain(
     shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
     shape |= {"dropout": dropout, "length": length, "more": config}
     planned = configure(architecture, vocabulary=vocabulary, **shape)
-    check_depth(sharing, planned.num_hidden_layers)
+    most = planned.num_hidden_layers
+    too_many = f"blocks {sharing} are to be separate, but the model has {most}; name a smaller number"
+    require(sharing.blocks <= most, too_many)
     differences = {
         "vocabularies:separate": spaces == "union",
         f"anchors:{anchors}": anchors != "default",

@@ -327,8 +327,7 @@ def _recorded(value: Any, *, several: bool = False) -> Any:
 def plan_list(text: str) -> list[Plan]:
     """The plans of --plans, separated by commas, none of them twice."""
     plans = [parse_plan(part.strip()) for part in text.split(",")]
-    twice = [str(plan) for number, plan in enumerate(plans) if plan in plans[:number]]
-    if twice:
+    if twice := [str(plan) for number, plan in enumerate(plans) if plan in plans[:number]]:
         raise InputError(f"--plans has {twice[0]} twice; --seeds runs a plan several times")
     return plans
 

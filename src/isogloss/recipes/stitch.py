@@ -114,10 +114,8 @@ def stitch(
     half = options.half_precision(dtype, processor)
     sets, target = _two_languages(read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad))
     texts = bitexts_of(bitext)
-    if not texts:
-        raise InputError(
-            f"--bitext is missing: parallel text of {sets.source} and {target}, from whose words the map is learned"
-        )
+    missing = f"--bitext is missing: parallel text of {sets.source} and {target}"
+    require(texts, f"{missing}, from whose words the map is learned")
     parallel = bitext_with(texts, (sets.source, target), "bitext")
     source = load(model, revision, dtype="float32", device=processor)
     second = source if other is None else load(other, dtype="float32", device=processor)
@@ -132,7 +130,8 @@ def stitch(
         stacks, store = {target: second, sets.source: source}, VectorStore(run.scratch)
         drawn: dict[str, Any] = {"most": word_pairs, "max_uses": max_uses, "seed": seed, "progress": progress}
         pairs = choose_word_pairs(parallel, (target, sets.source), **drawn)
-        reading: dict[str, Any] = {"layers": cuts, "rows": space_rows(parallel.rows, most=sample, seed=seed)}
+        drawn_rows = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
+        reading: dict[str, Any] = {"layers": cuts, "rows": sorted(drawn_rows)}
         reading |= {"pooling": pooling, "store": store, "progress": progress}
         maps = fit_maps(mapper, parallel, stacks, pairs, **reading)
         items = {language: list[Items]() for language in stacks}  # each set in the tokens of its language's model
@@ -244,13 +243,6 @@ def choose_word_pairs(
             f"{languages[0]} to one differently written word of {languages[1]}; give more text, or its --links"
         )
     return sorted(pairs)
-
-
-def space_rows(count: int, *, most: int, seed: int) -> list[int]:
-    """At most so many of the rows of a text, drawn by the seed, in their order."""
-    if count <= most:
-        return list(range(count))
-    return sorted(random.Random(seed_of(seed, "space")).sample(range(count), most))
 
 
 def read_words(

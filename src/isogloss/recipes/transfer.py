@@ -120,10 +120,8 @@ def transfer(
     processor, chosen_plans, rates = choose_device(device), recipe.plan_list(plans), rate_list(rate)
     half = recipe.half_precision(dtype, processor)
     autocast = torch.bfloat16 if half else None
-    if frozen_cache is not None and not cache:
-        raise InputError(
-            "--frozen-cache is where states of frozen layers are kept, and --no-cache keeps none; leave one out"
-        )
+    no_cache = "--frozen-cache is where states of frozen layers are kept, and --no-cache keeps none; leave one out"
+    require(cache or frozen_cache is None, no_cache)
     sets = task_sets.read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     if translated:
         sets = task_sets.add_translations(sets, translated, skip_bad=skip_bad)
@@ -138,10 +136,8 @@ def transfer(
     own_models: dict[str, Stack] = {}
     if target_models:
         own_models = _read_target_models(target_models, sets, stack, plans=chosen_plans, half=half)
-        if bitext:
-            raise InputError(
-                "--bitext compares languages in one model, and --target-models gives a language one of its own"
-            )
+        together = "--bitext compares languages in one model, and --target-models gives a language one of its own"
+        require(not bitext, together)
     text = compared_text(bitext, size=cka_batch or 0, shifted=cka_shifted) if bitext else None
     ways: dict[str, Any] = {"": (encode, {})}
     if cka_condition:
@@ -376,11 +372,8 @@ def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool)
     text, *more = bitexts_of(given)
     require(not more, f"--bitext holds {1 + len(more)} parallel texts; languages are compared on one")
     fewest = max(4 * BATCHES, size + BATCHES - 1 if shifted else BATCHES * size)
-    if text.rows < fewest:
-        raise InputError(
-            f"{text.name or 'the parallel text'} has {text.rows} sentences; comparing languages so takes at least "
-            f"{fewest}"
-        )
+    few = f"{text.name or 'the parallel text'} has {text.rows} sentences"
+    require(text.rows >= fewest, f"{few}; comparing languages so takes at least {fewest}")
     return text
 
 

@@ -24,19 +24,8 @@ from filelock import FileLock, Timeout
 
 from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
-from isogloss.runs.table import (
-    COLUMNS,
-    COUNTS,
-    NUMBERS,
-    SCHEMA,
-    Row,
-    frame,
-    key,
-    records,
-    typed,
-    upgrade,
-    written_cells,
-)
+from isogloss.runs import table
+from isogloss.runs.table import COLUMNS, Row, key, written_cells
 
 LOCK = ".lock"
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
@@ -120,16 +109,16 @@ class Run(AbstractContextManager["Run"]):
 
     def finish(self) -> pd.DataFrame:
         """Write `rows.parquet`, mark the run finished, drop the scratch folder; returns the table."""
-        table = frame(self.rows)
+        rows = table.frame(self.rows)
         if not self.writes:
-            return table
+            return rows
         with whole(self.folder / "rows.parquet") as beside:
-            table.to_parquet(beside, index=False)
+            rows.to_parquet(beside, index=False)
         self.facts |= {"finished": _now(), "status": "finished"}
         self.finished = True
         self._save()
         shutil.rmtree(self.scratch, ignore_errors=True)
-        return table
+        return rows
 
     def _save(self) -> None:
         if self.writes:
@@ -147,17 +136,17 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     """
     path = Path(folder)
     beginning: dict[str, Any] = {"started": _now(), "finished": None, "status": "running", "notes": []}
-    run = Run(path, {"schema": SCHEMA, **facts, **_surroundings(), **beginning})
+    run = Run(path, {"schema": table.SCHEMA, **facts, **_surroundings(), **beginning})
     check_folder(path, resume=resume)
     path.mkdir(parents=True, exist_ok=True)
     run.lock()
     try:
         if (path / "run.json").is_file():
             before = read_facts(path)
-            if before.get("schema", 1) != SCHEMA:
+            if before.get("schema", 1) != table.SCHEMA:
                 raise InputError(
                     f"{path} was made by another version of isogloss (schema {before.get('schema', 1)} of its rows, "
-                    f"not {SCHEMA}); it can be reported, not resumed: choose another --out"
+                    f"not {table.SCHEMA}); it can be reported, not resumed: choose another --out"
                 )
             now = json.loads(json.dumps(run.facts, default=str))
             for name in ("command", "arguments", "seed", "model", "hashes"):
@@ -170,7 +159,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
             run.finished = before.get("status") == "finished"
             run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
             has_table = any((path / name).is_file() for name in ("rows.csv", "rows.parquet"))
-            rows = records(read_rows(path)) if has_table else []
+            rows = table.records(read_rows(path)) if has_table else []
             run.rows, run._keys = rows, set(map(key, rows))
             # A kill may have left half a line behind; what was read back is written again, whole.
             with whole(path / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
@@ -218,7 +207,7 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
     if not path.is_file():
         require(packed.is_file(), f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
         try:
-            return typed(upgrade(pd.read_parquet(packed)))
+            return table.typed(table.upgrade(pd.read_parquet(packed)))
         except (OSError, ValueError) as error:
             raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
     text = path.read_text(encoding="utf-8")
@@ -226,14 +215,14 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
     columns = tuple(next(lines, ()))
     if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
         raise InputError(f"{path}:1: the columns are not those of a run")
-    kinds = dict.fromkeys(NUMBERS, float) | dict.fromkeys(COUNTS, int)
+    kinds = dict.fromkeys(table.NUMBERS, float) | dict.fromkeys(table.COUNTS, int)
     rows = []
     for number, cells in enumerate(lines, 2):
         if len(cells) != len(columns):
             raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(columns)}")
         entry = zip(columns, cells, strict=True)
         rows.append({name: kinds.get(name, str)(cell) for name, cell in entry if cell != ""})
-    return typed(upgrade(pd.DataFrame(rows, columns=list(columns))))
+    return table.typed(table.upgrade(pd.DataFrame(rows, columns=list(columns))))
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:

@@ -132,11 +132,8 @@ FAMILIES: dict[str, Family] = {
 
 def family_of(config: Any, name: str) -> Family:
     """The row for a model's configuration; an unknown family is refused with the names of the known ones."""
-    if config.model_type not in FAMILIES:
-        raise InputError(
-            f"{name} is of the family {config.model_type!r}, which isogloss does not know; "
-            f"it knows {', '.join(FAMILIES)}"
-        )
+    unknown = f"{name} is of the family {config.model_type!r}, which isogloss does not know"
+    require(config.model_type in FAMILIES, f"{unknown}; it knows {', '.join(FAMILIES)}")
     return FAMILIES[config.model_type]
 
 

@@ -359,11 +359,8 @@ def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[
         first, last = int(match[1]), int(match[2] or match[1])
         require(last >= first, f"--layers {part} runs backwards; write {last}-{first}")
         cuts.update(range(first, last + 1))
-    wrong = sorted(cuts - set(stack.cuts))
-    if wrong:
-        raise InputError(
-            f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {', '.join(map(str, wrong))}"
-        )
+    wrong = ", ".join(map(str, sorted(cuts - set(stack.cuts))))
+    require(not wrong, f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {wrong}")
     return tuple(sorted(cuts))
 
 

@@ -65,12 +65,6 @@ def parse(text: str) -> Sharing:
     return Sharing(embeddings=not (match[1] or match[2]), blocks=int(match[3] or 0))
 
 
-def check_depth(sharing: Sharing, depth: int) -> None:
-    """Refuse more separate blocks than a model of this depth has."""
-    if sharing.blocks > depth:
-        raise InputError(f"blocks {sharing} are to be separate, but the model has {depth}; name a smaller number")
-
-
 class Languages(nn.Module):
     """A `...ForMaskedLM` for each language; `of(language)` gives it.
 

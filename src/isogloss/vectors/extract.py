@@ -85,8 +85,7 @@ def stream(
         progress: is told the sentences done, under the name of the corpus.
     """
     check_corpus(corpus)
-    unknown = [unit for unit in units if unit not in UNITS]
-    if unknown:
+    if unknown := [unit for unit in units if unit not in UNITS]:
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
     require(pool in POOLS, f"pool {pool!r} is not known; choose mean or first")
     how: dict[str, Any] = {} if part == "states" else {"part": part}
