@@ -17,7 +17,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -47,8 +47,8 @@ from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Pro
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, train
 from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
-from isogloss.training.probes import Probe, Reading, retrieval_probe
-from isogloss.training.stopping import Choice, select_by
+from isogloss.training.probes import Probe, retrieval_probe
+from isogloss.training.stopping import select_by
 
 SHORTEST = 8  # tokens of a pair that are worth reading
 MOST_HELD_OUT = 1_000  # pairs of two languages that are kept to measure on
@@ -172,7 +172,7 @@ def align(
         checkpoints = Checkpoints(
             run.folder / "checkpoints", partial(save_masked_lm, source, stack.tokenizer), every=checkpoint
         )
-        selection = _select_by_precision(how.layer) if best else None
+        selection = select_by("p@1_mean", layer=how.layer) if best else None
         for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection, progress=progress):
             entries = []
             for reading in readings:
@@ -224,16 +224,6 @@ def _held_out_probes(
         masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
         masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
         yield sentence_perplexity_probe(model, tokenised, **masked)
-
-
-def _select_by_precision(layer: int) -> Choice:
-    """Choose by P@1 at the layer that is compared, averaged over all texts."""
-
-    def precision(readings: Sequence[Reading]) -> float | None:
-        of_layer = [each["value"] for each in readings if (each["measure"], each.get("layer")) == ("p@1_mean", layer)]
-        return sum(of_layer) / len(of_layer) if of_layer else None
-
-    return replace(select_by("p@1_mean", layer=layer), value=precision)
 
 
 def _leave_model(

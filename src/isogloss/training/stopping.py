@@ -1,7 +1,7 @@
 """Which model of a training is the best, and when going on is no longer worth it.
 
 A `Choice` makes one number of the readings of a step and compares it in the direction their measure declares:
-`select_by` takes one reading, `balance_of` what is gained on one side and lost on the other. The loop keeps the best
+`select_by` takes a reading, `balance_of` what is gained on one side and lost on the other. The loop keeps the best
 model by it.
 
 A rule looks at the readings of each step and may end the training. It is a pure function of them and of its own memory,
@@ -54,7 +54,7 @@ class Choice:
 
 
 def select_by(measure: str, **where: Any) -> Choice:
-    """Choose by one reading, in its measure's declared direction: the first of a step that has these coordinates.
+    """Choose by the readings of a step that have these coordinates, by their mean, in their measure's direction.
 
     >>> choice = select_by("perplexity", target="nl")
     >>> choice.value([{"measure": "perplexity", "value": 9.0, "target": "en"}]) is None
@@ -69,7 +69,8 @@ def select_by(measure: str, **where: Any) -> Choice:
     coordinates = ", ".join(f"{name} {value}" for name, value in where.items())
 
     def value(readings: Sequence[Reading]) -> float | None:
-        return next((float(reading["value"]) for reading in readings if wanted <= reading.items()), None)
+        values = [float(reading["value"]) for reading in readings if wanted <= reading.items()]
+        return sum(values) / len(values) if values else None
 
     return Choice(f"{measure} ({coordinates})" if where else measure, higher, value)
 
