@@ -33,7 +33,7 @@ from benchmarks.pretraining import SPECIAL, make_tokenizer
 from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
-from isogloss.training.masked_lm import Sentences, masking_of, sentence_perplexity_probe
+from isogloss.training.masked_lm import Sentences, masking_of, perplexity_probe
 
 SIZES = {  # on a GPU, on a CPU
     "depth": (12, 2), "width": (768, 64), "vocabulary": (119_547, 2_000), "sentences": (10_000, 100), "rounds": (5, 2),
@@ -113,7 +113,7 @@ def line(name, given, times, loss, **more):
 def run_ours(given, model, texts):
     """The probe of `isogloss drift`, taken again and again."""
     begin = time.perf_counter()
-    probe = sentence_perplexity_probe(
+    probe = perplexity_probe(
         model, texts, target=LANGUAGES[0], every=1, seed=0, device=given.device, dtype=given.dtype,
         tokens=given.tokens, **masking_of(make_tokenizer(given.vocabulary)),
     )  # fmt: skip

@@ -24,7 +24,7 @@ from isogloss.stack import load
 from isogloss.stack.edit import freeze
 from isogloss.text.corpora import Corpus
 from isogloss.training.distances import distance_probe, sample_vectors
-from isogloss.training.masked_lm import sentence_perplexity_probe, tokenise
+from isogloss.training.masked_lm import perplexity_probe, tokenise
 from tiny_models import DEPTH
 from tiny_trainer import (
     CORPORA,
@@ -46,7 +46,7 @@ from tiny_trainer import (
 def perplexities(model):
     """What the probe says of a model, by name in the log."""
     corpora = [one if isinstance(one, Corpus) else Corpus(language, one) for language, one in CORPORA.items()]
-    probe = sentence_perplexity_probe(
+    probe = perplexity_probe(
         model, [tokenise(TOKENIZER, one, max_length=64) for one in corpora], target="nl", every=1, seed=0,
         mask_id=TOKENIZER.mask_token_id, marks=MARKS, pool=POOL, device="cpu",
     )  # fmt: skip

@@ -17,10 +17,11 @@ from isogloss.stack.families import FAMILIES
 from isogloss.text.batches import marks as marks_of
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import IGNORE, fixed_masks
+from isogloss.text.streams import Stream
 from isogloss.text.words import spans
 from isogloss.training import masked_lm
 from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch, train
-from isogloss.training.masked_lm import masked_sentences, sentence_perplexity_probe, tokenise
+from isogloss.training.masked_lm import cut_stream, masked_sentences, perplexity_probe, tokenise
 from tiny_models import ENCODERS, TEXT, tiny_config, tiny_tokenizer
 from tiny_training import ALONE
 
@@ -32,11 +33,11 @@ POOL = torch.arange(5, len(TOKENIZER))
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]
 
 
-def tiny_masked_lm(family="bert", dropout=0.0):
+def tiny_masked_lm(family="bert", dropout=0.0, seed=3):
     config = tiny_config(family, len(TOKENIZER))
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
+        torch.manual_seed(seed)
         model = AutoModelForMaskedLM.from_config(config)
         for weight in model.parameters():
             if weight.dim() > 1:
@@ -70,7 +71,7 @@ def probe(model, corpora=ALL, **changes):
     options = {
         "target": "nl", "every": 5, "seed": 0, "mask_id": MASK, "marks": MARKS, "pool": POOL, "device": "cpu"
     }  # fmt: skip
-    return sentence_perplexity_probe(model, corpora, **options | changes)
+    return perplexity_probe(model, corpora, **options | changes)
 
 
 def by_hand(model, text, seed=0, share=0.15):
@@ -339,6 +340,67 @@ def test_mistakes_are_one_sentence():
         probe(model, [])
     with pytest.raises(InputError, match="the corpus en has no sentences"):
         tokenise(TOKENIZER, Corpus("en", []), max_length=8)
+
+
+def stream(language, tokens, seed):
+    """Packed paragraphs of three to thirty tokens between their special tokens."""
+    random, paragraphs = np.random.default_rng(seed), []
+    while sum(map(len, paragraphs)) < tokens:
+        paragraphs.append([2, *random.integers(5, len(TOKENIZER), random.integers(3, 31)), 3])
+    ids = np.concatenate(paragraphs)[:tokens].astype(np.uint16)
+    ids[-1] = 3
+    return Stream(language, ids, tokens, len(paragraphs), 5 * tokens, tokens)
+
+
+# 37 rows and a tail of 9; 5 rows and a tail too short to predict in.
+STREAMS = {"en": stream("en", 37 * 16 + 9, 0), "nl": stream("nl", 5 * 16 + 7, 1)}
+
+
+def test_a_stream_is_cut_into_rows_that_have_each_token_once():
+    cut = {language: cut_stream(each, length=16) for language, each in STREAMS.items()}
+    assert np.concatenate(rows_of(cut["en"])).tolist() == STREAMS["en"].ids.tolist()
+    assert cut["en"].lengths.tolist() == [16] * 37 + [9]
+    assert cut["nl"].lengths.tolist() == [16] * 5
+    assert (cut["nl"].words, cut["nl"].characters, cut["nl"].name) == (80, 400, "")
+
+
+def test_texts_of_a_stream_stand_in_their_frame():
+    rows = rows_of(cut_stream(STREAMS["en"], length=16, frame=[(2,), (3,)]))
+    assert max(map(len, rows)) <= 16
+    assert {(row[0], row[-1]) for row in rows} == {(2, 3)}
+    contents = np.concatenate([row[1:-1] for row in rows])
+    assert contents.tolist() == [number for number in STREAMS["en"].ids.tolist() if number > 4]
+
+
+@pytest.mark.parametrize("frame", [None, [(2,), (3,)]])
+def test_held_out_text_of_languages_with_models_of_their_own(frame):
+    """Each is read by its own model, under words of its own, and `all` pools the sums."""
+    models = {"en": tiny_masked_lm(seed=3), "nl": tiny_masked_lm(seed=4)}
+    texts = [cut_stream(each, length=16, frame=frame) for each in STREAMS.values()]
+    found = list(probe(models, texts, target=None, pool=dict.fromkeys(models, POOL)).take())
+    assert not any("data" in reading for reading in found)
+    hand = {text.language: np.array(by_hand(models[text.language], text)).sum(axis=0) for text in texts}
+    hand["all"] = hand["en"] + hand["nl"]
+    for language, (nats, count) in hand.items():
+        (reading,) = readings(found, target=language, unit="token")
+        assert (reading["n"], reading["value"]) == (count, pytest.approx(math.exp(nats / count), rel=1e-5))
+    assert {reading["target"] for reading in probe(models["en"], texts[:1], target=None).take()} == {"en"}
+
+
+def test_sentences_are_masked_part_by_part_as_they_are_together(monkeypatch):
+    model = tiny_masked_lm()
+    whole = values(probe(model).take())
+    monkeypatch.setattr(masked_lm, "PREPARED_AT_ONCE", 7)
+    monkeypatch.setattr(masked_lm, "RESIDENT_TOKENS", 50)  # so that masks are drawn again at each reading
+    parts = probe(model)
+    for _ in range(2):
+        assert values(parts.take()) == pytest.approx(whole, rel=1e-5)
+
+
+def test_held_out_text_without_a_word_is_refused():
+    empty = Stream("nl", np.full(100, 2, dtype=np.uint16), 100, 1, 0, 0)
+    with pytest.raises(InputError, match="the corpus of nl has no token that could be masked"):
+        probe(tiny_masked_lm(), [cut_stream(empty, length=16)])
 
 
 def test_examples():

@@ -31,7 +31,7 @@ from isogloss.stack.families import family_of
 from isogloss.stack.stack import Stack, whole_stack
 from isogloss.text.corpora import Corpus
 from isogloss.training.distances import Distance, distance_probe, sample_vectors
-from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
+from isogloss.training.masked_lm import masking_of, perplexity_probe, tokenise
 from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import Memory, balance_of, select_by, stop_after
@@ -225,7 +225,7 @@ class PerplexityCallback(ReadingsCallback):
         require(masked, f"perplexity is of masked language models (...ForMaskedLM), not {type(model).__name__}")
         stack, limit = stack_of(model, self._tokenizer), self._sample(args, state, loader)
         texts = [_drawn(corpus, limit, self._seed) for corpus in self.corpora]
-        return sentence_perplexity_probe(
+        return perplexity_probe(
             model,
             [tokenise(self._tokenizer, text, max_length=stack.max_length) for text in texts],
             target=self.target,

@@ -46,7 +46,7 @@ from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, train
-from isogloss.training.masked_lm import masking_of, sentence_perplexity_probe, tokenise
+from isogloss.training.masked_lm import masking_of, perplexity_probe, tokenise
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import select_by
 
@@ -223,7 +223,7 @@ def _held_out_probes(
         tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
         masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
         masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
-        yield sentence_perplexity_probe(model, tokenised, **masked)
+        yield perplexity_probe(model, tokenised, **masked)
 
 
 def _leave_model(

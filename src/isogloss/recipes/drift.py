@@ -40,7 +40,7 @@ from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models
-from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, sentence_perplexity_probe, tokenise
+from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, perplexity_probe, tokenise
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import balance_of, select_by, stop_after
@@ -131,7 +131,7 @@ def drift(
     drawn_from = seed if sample_seed is None else sample_seed
     how: dict[str, Any] = {"seed": drawn_from, "attend_padding": attend_padding}
     how |= {"target": languages[0], "device": hardware, "dtype": torch.bfloat16 if half else None}
-    perplexities: Callable[..., Probe] = partial(sentence_perplexity_probe, every=1, **how)
+    perplexities: Callable[..., Probe] = partial(perplexity_probe, every=1, **how)
     how = {"seed": drawn_from, "by_position": by_position, "attend_padding": by_position and attend_padding}
     samples_of: Callable[..., list[Sample]] = partial(
         word_samples, validation=validation, words=words, attention=attention, **how

@@ -28,7 +28,7 @@ from isogloss.text.streams import borders_of
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
-from isogloss.training.masked_lm import masked_lm, masking_of, perplexity_probe, row_sampler
+from isogloss.training.masked_lm import cut_stream, masked_lm, masking_of, perplexity_probe, row_sampler
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.sharing import Languages, build, parse, save, stack_of
 
@@ -174,18 +174,18 @@ def pretrain(
         if without := [language for language in packed.languages if language not in held]:
             run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
         if held:
+            texts = [cut_stream(stream, length=length, frame=feed["frame"]) for stream in held.values()]
             reading = perplexity_probe(
-                models.of,
-                {language: stream.ids for language, stream in held.items()},
-                {language: (stream.words, stream.characters) for language, stream in held.items()},
+                {language: models.of(language) for language in held},
+                texts,
                 every=every,
                 seed=seed,
                 device=processes.device,
-                length=length,
-                frame=feed["frame"],
-                rows=min(micro_batch or 256, 256),
+                tokens=length * micro_batch if micro_batch else None,
                 dtype=torch.bfloat16 if settings.half else None,
-                **masking,
+                mask_id=first["mask_id"],
+                marks=first["marks"],
+                pool=pools,
             )
             probes.append(reading)
         if parallel:
@@ -231,7 +231,10 @@ def write_cards(
     streams = {language: stream.ids for language, stream in packed.train.items()}
     sampler = row_sampler(streams, feed["frame"], length=feed["length"], exponent=feed["exponent"], seed=settings.seed)
     seen = sampler.epochs(training.step, feed["batch"])
-    a_step = f"{feed['batch']} of {'' if feed['frame'] is None else 'at most '}{feed['length']} tokens a step"
+    rows, tokens = f"{feed['batch']} of {feed['length']}", training.step * feed["batch"] * feed["length"]
+    if feed["frame"] is not None:
+        rows = f"{feed['batch']} of at most {feed['length']}"
+        tokens = round(sum(times * sizes[language] for language, times in seen.items()))
     options, counts = packed.facts["tokenizer"], {len(tokenizer) for tokenizer in packed.tokenizers.values()}
     pieces = f"{min(counts):,} pieces" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,} pieces"
     vocabulary = f"{pieces}, {options.get('kind', 'tokenizer given')}"
@@ -243,9 +246,11 @@ def write_cards(
         "vocabulary": vocabulary,
         "separate parts": str(models.sharing),
         "steps": training.step,
-        "tokens seen": round(sum(times * sizes[language] for language, times in seen.items())),
+        "tokens seen": tokens,
         "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
-        "streams" if feed["frame"] is None else "texts": f"{a_step}, languages by size ** {feed['exponent']}",
+        "streams"
+        if feed["frame"] is None
+        else "texts": f"{rows} tokens a step, languages by size ** {feed['exponent']}",
         "tokens predicted": f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
         + ("; words whole" if whole_words else ""),
         "optimiser": optimiser_facts(settings.optimisation),

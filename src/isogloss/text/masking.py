@@ -113,6 +113,7 @@ def fixed_masks(
     pool: np.ndarray,
     seed: int,
     share: float = 0.15,
+    first: int = 0,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose tokens to predict in each sentence by its number and its tokens alone, and replace them.
 
@@ -126,6 +127,7 @@ def fixed_masks(
         pool: (m,), the ids random words are drawn from.
         seed: other masks for another seed.
         share: how many of the content tokens are chosen.
+        first: the number of the first sentence, where these are some of many.
 
     Returns:
         What the model reads, (tokens,), and which positions are to be predicted, (tokens,) bool.
@@ -142,13 +144,13 @@ def fixed_masks(
     wanted = np.minimum(np.maximum(np.round(share * counts), 1), counts)
 
     candidates = np.flatnonzero(content)
-    draw = draws(seed, sentence[candidates], position[candidates], kind=0)
+    draw = draws(seed, first + sentence[candidates], position[candidates], kind=0)
     order = candidates[np.lexsort((draw, sentence[candidates]))]  # sentence by sentence, the least draw first
     rank = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     chosen = np.zeros(len(ids), dtype=bool)
     chosen[order[rank < np.repeat(wanted, counts)]] = True
 
-    where = sentence[chosen], position[chosen]
+    where = first + sentence[chosen], position[chosen]
     kind, word = draws(seed, *where, kind=1), draws(seed, *where, kind=2)
     words = pool[(word * len(pool)).astype(np.int64)]
     inputs = ids.copy()

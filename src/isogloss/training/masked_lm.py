@@ -2,7 +2,7 @@
 
 Pretraining (`masked_lm`) cuts streams of one length out of running text in one or many languages. Fine-tuning studies
 (Hussain & Dudev 2020) take a corpus as a set of sentences: an epoch of `masked_sentences` sees each of them once, in a
-new order, and `sentence_perplexity_probe` predicts the same tokens of every sentence each time it is taken. Three
+new order, and `perplexity_probe` predicts the same tokens of every sentence each time it is taken. Three
 defects of the original code can be switched on, to see what each does to a curve: padding that is attended to
 (`attend_padding`), an evaluation that stops early (`limit`), and masks redrawn at each evaluation (`redraw`).
 
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
 from isogloss.errors import InputError
@@ -38,9 +38,9 @@ from isogloss.stack.packing import first_position, half_norms, packed, unpadded
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import chunks, encode, group, marks as marks_of
 from isogloss.text.corpora import Corpus
-from isogloss.text.masking import IGNORE, Masked, fixed_masks, mask
+from isogloss.text.masking import IGNORE, fixed_masks, mask
 from isogloss.text.sampling import ItemSampler, Sampler
-from isogloss.text.streams import Frame, fit, lay_out, texts_of
+from isogloss.text.streams import Frame, Stream, fit, lay_out, texts_of
 from isogloss.text.words import word_spans
 from isogloss.training.cuda_graphs import Captured
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
@@ -50,7 +50,7 @@ from isogloss.training.sharing import Languages
 RESIDENT_BYTES = 2**31  # of streams that are worth a place in a GPU's memory
 SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
 RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
-MASKED_AT_ONCE = 256  # streams; fixed, so that masks do not hang on how many streams the model runs at a time
+PREPARED_AT_ONCE = 2**16  # sentences that are masked together
 SHORTEST = 8  # tokens of a last stream that is worth predicting in
 BLOCKS = 20  # of a jackknife
 TOKENISED_AT_ONCE = 2_048  # sentences
@@ -443,6 +443,34 @@ class Sentences:
         """Number of sentences."""
         return len(self.lengths)
 
+    def parts(self, limit: int | None) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """The first `limit` sentences, so many at a time: the number of the first, ids and lengths."""
+        start, lengths = 0, self.lengths[:limit]
+        for first in range(0, len(lengths), PREPARED_AT_ONCE):
+            some = lengths[first : first + PREPARED_AT_ONCE]
+            yield first, self.ids[start : start + int(some.sum())], some
+            start += int(some.sum())
+
+
+def cut_stream(stream: Stream, *, length: int, frame: Frame | None = None) -> Sentences:
+    """A stream as sentences of `length` tokens, and a shorter last one that is worth predicting in.
+
+    With `frame`, the special tokens around a text, its `texts_of` at most that length instead, each in its frame.
+    """
+    ids = stream.ids
+    if frame is None:
+        lengths = np.full(len(ids) // length, length)
+        lengths = np.append(lengths, len(ids) % length) if len(ids) % length >= SHORTEST else lengths
+        ids = ids[: int(lengths.sum())]
+    else:
+        texts, (before, after) = texts_of(ids, frame, length=length), frame
+        spans = zip(texts.begins, texts.begins + texts.counts, strict=True)
+        ids = np.concatenate([np.concatenate([before, ids[begin:end], after]) for begin, end in spans] or [ids])
+        lengths = texts.counts + len(before) + len(after)
+    kept = min(1.0, len(ids) / max(1, stream.tokens))  # of the text; words and characters are those of what is kept
+    counts = round(kept * stream.words), round(kept * stream.characters)
+    return Sentences(stream.language, "", ids, lengths, *counts, 0)
+
 
 def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int, progress: Progress = silent) -> Sentences:
     """Token ids of a whole corpus, each sentence at most `max_length` long; without a name it is called its language.
@@ -510,7 +538,8 @@ def masked_sentences(
             f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name}); "
             "give more sentences or a smaller batch"
         )
-    content = _content(sentences, marks)
+    _content_tokens(sentences, marks)
+    content = ~np.isin(sentences.ids, list(marks))
     words = pool.to(device)
     starts = np.cumsum(sentences.lengths) - sentences.lengths
     padding, steps = padding_id(model), steps_in_epoch(sentences, batch)
@@ -543,122 +572,16 @@ def masked_sentences(
 
 
 def perplexity_probe(
-    models: Callable[[str], nn.Module],
-    streams: Mapping[str, np.ndarray],
-    facts: Mapping[str, tuple[int, int]],
-    *,
-    length: int,
-    mask_id: int,
-    marks: Sequence[int],
-    pools: Mapping[str, Tensor],
-    every: int,
-    seed: int,
-    device: torch.device | str,
-    frame: Frame | None = None,
-    rows: int = 256,
-    dtype: torch.dtype | None = None,
-) -> Probe:
-    """Perplexity of masked models on held-out text, per token, word and character.
-
-    models(language): the `...ForMaskedLM` of a language, which may be one for all. streams: ids (tokens,) of each
-    language's text, cut here into streams of `length` and a shorter last one; or, with the special tokens around a
-    text, `frame`, into texts of at most that length. facts: words and characters of each text. marks: ids that are
-    never masked. pools: ids (m,) that random words are drawn from. rows: streams the model runs at a time, which
-    changes nothing but rounding. dtype: of autocast, none if absent.
-
-    Readings: `perplexity` of each `target` in three `unit`s, with a jackknife interval over blocks of neighbouring
-    streams; and of target `all`, the texts pooled, where there are several.
-    """
-    if not streams:
-        raise InputError("perplexity needs held-out text of at least one language")
-    sizes, counts = [], {}
-    for language, ids in streams.items():
-        content = int((~np.isin(ids, list(marks))).sum())
-        sizes.append((content, *facts[language]))
-        counts[language] = len(ids) // length + (len(ids) % length >= SHORTEST)
-        if frame is not None:
-            counts[language] = len(texts_of(ids, frame, length=length))
-        if counts[language] == 0 or content == 0:
-            raise InputError(
-                f"the held-out text of {language} has {content} tokens, too few to take its perplexity; give more text"
-            )
-
-    def batches(language: str) -> Iterator[MaskedBatch]:
-        how: dict[str, Any] = {"mask_id": mask_id, "marks": marks, "pool": pools[language].cpu(), "seed": seed}
-        first = 0
-        padding = padding_id(models(language))
-        for masked in held_out_masks(language, streams[language], length, frame=frame, padding=padding, **how):
-            for inputs, places, labels in zip(*(field.split(rows) for field in vars(masked).values()), strict=True):
-                numbers = torch.arange(len(inputs))[:, None]
-                asked = numbers * inputs.shape[1] + places
-                owners = (first + numbers).expand_as(places).masked_fill(labels == IGNORE, counts[language])
-                given = {"input_ids": inputs}
-                if frame is not None:
-                    given["attention_mask"] = (inputs != padding).long()
-                yield MaskedBatch(given, asked.flatten(), labels.flatten(), owners.flatten())
-                first += len(inputs)
-
-    def take() -> Iterator[Reading]:
-        losses = []
-        for language, size in zip(streams, sizes, strict=True):
-            nats, owners = surprise(models(language), batches(language), device=device, dtype=dtype)
-            losses.append(sum_losses(nats, owners, counts[language]))
-            yield from perplexities(language, [size], losses[-1:])
-        if len(losses) > 1:
-            yield from perplexities("all", sizes, losses)
-
-    return Probe(every, take)
-
-
-def held_out_masks(
-    language: str,
-    ids: np.ndarray,
-    length: int,
-    *,
-    mask_id: int,
-    marks: Sequence[int],
-    pool: Tensor,
-    seed: int,
-    frame: Frame | None = None,
-    padding: int = 0,
-) -> Iterator[Masked]:
-    """The streams of a held-out text under their masks, on the CPU: the same each time, drawn again to save memory.
-
-    ids (tokens,): cut into streams of `length`; each token is in exactly one, unless a tail too short to predict in is
-    left over. Every batch holds MASKED_AT_ONCE streams at most; the shorter last stream is a batch of its own. With
-    `frame` the text is cut into `texts_of` at most that length instead, each in its frame and padded.
-    """
-    if frame is None:
-        whole = len(ids) // length
-        table = ids[: whole * length].reshape(whole, length)
-        tables = [table[rows] for rows in chunks(range(whole), MASKED_AT_ONCE)]
-        tables += [ids[None, whole * length :]] if len(ids) % length >= SHORTEST else []
-    else:
-        texts = texts_of(ids, frame, length=length)
-        pieces = [ids[begin : begin + count] for begin, count in zip(texts.begins, texts.counts, strict=True)]
-        tables = [
-            lay_out(
-                [pieces[i] for i in rows], np.arange(len(rows)) * length, (len(rows), length), frame, padding=padding
-            )[0]
-            for rows in chunks(range(len(pieces)), MASKED_AT_ONCE)
-        ]
-    special = torch.as_tensor(list(marks), dtype=torch.long)
-    for number, streams in enumerate(torch.from_numpy(rows.astype(np.int64)) for rows in tables):
-        generator = torch.Generator().manual_seed(seed_of(seed, "held-out masks", language, number))
-        yield mask(streams, ~torch.isin(streams, special), mask_id=mask_id, pool=pool, generator=generator)
-
-
-def sentence_perplexity_probe(
     model: Any,
     corpora: Sequence[Sentences],
     *,
-    target: str,
     every: int,
     seed: int,
     mask_id: int,
     marks: Sequence[int],
-    pool: Tensor,
+    pool: Tensor | Mapping[str, Tensor],
     device: torch.device | str,
+    target: str | None = None,
     dtype: torch.dtype | None = None,
     tokens: int | None = None,
     limit: int | None = None,
@@ -667,11 +590,12 @@ def sentence_perplexity_probe(
     pack: bool | None = None,
     rows: int = 16,
 ) -> Probe:
-    """Perplexity of a masked model on sentences, corpus by corpus, per token, word and character.
+    """Perplexity of masked models on sentences, corpus by corpus, per token, word and character.
 
-    model: a `...ForMaskedLM`. dtype: of autocast, none if absent. tokens: of a batch, which bounds memory; the default
-    suits the device. pack: sentences lie end to end; by default in half precision on a GPU, where the family allows.
-    None of these changes more than rounding, for the masks of a sentence are a function of the seed, its corpus
+    model: a `...ForMaskedLM`, or one for each language by its code, all of one family; pool: likewise, the ids that
+    random words are drawn from. dtype: of autocast, none if absent. tokens: of a batch, which bounds memory; the
+    default suits the device. pack: sentences lie end to end; by default in half precision on a GPU, where the family
+    allows. None of these changes more than rounding, for the masks of a sentence are a function of the seed, its corpus
     (language and name) and its number there.
 
     limit: only the first so many sentences of each corpus; `n`, the predicted tokens, tells. attend_padding: no
@@ -679,94 +603,100 @@ def sentence_perplexity_probe(
     redraw: new masks at each take, drawn from the number that this function gives (the step, so that a run that is
     resumed draws what it would have drawn).
 
-    Readings: `perplexity` of each corpus (`target` its language, `data` its name) in three `unit`s, with a jackknife
-    interval over blocks of neighbouring sentences; and of target `others`, all corpora that are not of the language
-    `target` pooled, where there are any.
+    Readings: `perplexity` of each corpus (`target` its language, `data` its name, if it has one) in three `unit`s, with
+    a jackknife interval over blocks of neighbouring sentences. Beside them, where there are any, corpora that are not
+    of the language `target` pooled, as target `others`; without a target all, as `all`, where there are several.
     """
     if not corpora:
         raise InputError("perplexity needs at least one corpus to evaluate on")
     titles = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
     if twice := [title for title in titles if titles.count(title) > 1]:
         raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
-    contents = [_content(corpus, marks, limit) for corpus in corpora]
-    pairs = list(zip(corpora, contents, strict=True))
-    sizes = [(int(content.sum()), corpus.words, corpus.characters) for corpus, content in pairs]
-    config, device, words = model.config, torch.device(device), pool.cpu().numpy()
+    sizes = [(_content_tokens(corpus, marks, limit), corpus.words, corpus.characters) for corpus in corpora]
+    models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
+    config, device = models[0].config, torch.device(device)
     family = family_of(config, config.model_type)
     if pack and (attend_padding or not family.packs):
         why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
-        half = (dtype or next(model.parameters()).dtype) in (torch.float16, torch.bfloat16)
+        half = (dtype or next(models[0].parameters()).dtype) in (torch.float16, torch.bfloat16)
         pack = family.packs and not attend_padding and half and device.type == "cuda"
     # Only its first position is asked for, where sentences lie end to end.
-    stack = Stack(model.base_model, family, None, config.model_type, 0, 0) if pack else None
-    padding, room = padding_id(model), tokens or (65_536 if device.type == "cuda" else 1_024)
+    stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack else None
+    padding, room = padding_id(models[0]), tokens or (65_536 if device.type == "cuda" else 1_024)
 
-    def prepare(corpus: Sentences, content: np.ndarray, *number: int) -> list[MaskedBatch]:
+    def prepare(corpus: Sentences, *number: int) -> Iterator[MaskedBatch]:
         """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
-        lengths = corpus.lengths[:limit]
-        ids = corpus.ids[: int(lengths.sum())]
-        text_of = content[: len(ids)]
-        inputs, chosen = fixed_masks(ids, lengths, content=text_of, mask_id=mask_id, pool=words, seed=key)
-        starts = np.cumsum(lengths) - lengths
-        counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
-        if attend_padding:
-            groups: Iterable[list[int]] = chunks(range(len(lengths)), rows)
-        else:
-            used = np.flatnonzero(counts)
-            groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=room))
-        home = device if len(ids) <= RESIDENT_TOKENS else torch.device("cpu")
-        batches = []
-        for members in groups:
-            places, text = tokens_of(members, starts, lengths)  # (rows, longest)
-            if stack is not None:
-                places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
-            given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], padding).astype(np.int64))}
-            if stack is not None:
-                given |= packed_inputs(stack, torch.from_numpy(lengths[members]))
-            elif not attend_padding:
-                given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
-            asked = np.flatnonzero(chosen[places] & text)
-            labels = ids[places].reshape(-1)[asked].astype(np.int64)
-            owners = np.repeat(members, counts[members])
-            arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
-            batches.append(MaskedBatch(given, *arrays).to(home))
-        return batches
+        words = (pool[corpus.language] if isinstance(pool, Mapping) else pool).cpu().numpy()
+        home = device if len(corpus.ids) <= RESIDENT_TOKENS else torch.device("cpu")
+        for first, ids, lengths in corpus.parts(limit):
+            content = ~np.isin(ids, list(marks))
+            how: dict[str, Any] = {"content": content, "mask_id": mask_id, "pool": words, "seed": key, "first": first}
+            inputs, chosen = fixed_masks(ids, lengths, **how)
+            starts = np.cumsum(lengths) - lengths
+            counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
+            if attend_padding:
+                groups: Iterable[list[int]] = chunks(range(len(lengths)), rows)
+            else:
+                used = np.flatnonzero(counts)
+                groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=room))
+            for members in groups:
+                places, text = tokens_of(members, starts, lengths)  # (rows, longest)
+                if stack is not None:
+                    places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
+                given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], padding).astype(np.int64))}
+                if stack is not None:
+                    given |= packed_inputs(stack, torch.from_numpy(lengths[members]))
+                elif not attend_padding:
+                    given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
+                asked = np.flatnonzero(chosen[places] & text)
+                labels = ids[places].reshape(-1)[asked].astype(np.int64)
+                owners = first + np.repeat(members, counts[members])
+                arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
+                yield MaskedBatch(given, *arrays).to(home)
 
-    ready = [prepare(*pair) for pair in pairs] if redraw is None else []
+    # What is masked once is kept, but for text that would fill the memory.
+    ready = [list(prepare(each)) if len(each.ids) <= RESIDENT_TOKENS else None for each in corpora if redraw is None]
 
     def take() -> Iterator[Reading]:
-        batches = ready
-        if redraw is not None:
-            number = redraw()
-            batches = [prepare(*pair, number) for pair in pairs]
+        number = () if redraw is None else (redraw(),)
+        batches = [
+            prepare(corpus, *number) if known is None else known
+            for corpus, known in zip(corpora, ready or [None] * len(corpora), strict=True)
+        ]
         # All corpora are under way before the first is waited for, so that the device never idles between two.
-        under_way = [surprise(model, own, device=device, dtype=dtype, end_to_end=bool(pack)) for own in batches]
+        under_way = [
+            surprise(each, own, device=device, dtype=dtype, end_to_end=bool(pack))
+            for each, own in zip(models, batches, strict=True)
+        ]
         losses = [
             sum_losses(*each, len(corpus.lengths[:limit])) for each, corpus in zip(under_way, corpora, strict=True)
         ]
         sets = [(corpus.language, corpus.name, [number]) for number, corpus in enumerate(corpora)]
         others = [number for number, corpus in enumerate(corpora) if corpus.language != target]
-        if others:
-            sets.append(("others", "+".join(dict.fromkeys(corpora[i].name for i in others)), others))
+        if others and (target is not None or len(others) > 1):
+            names = "+".join(dict.fromkeys(corpora[number].name for number in others if corpora[number].name))
+            sets.append(("all" if target is None else "others", names, others))
         for language, name, members in sets:
             readings = perplexities(language, [sizes[i] for i in members], [losses[i] for i in members])
-            yield from (reading | {"data": name} for reading in readings)
+            yield from (reading | ({"data": name} if name else {}) for reading in readings)
 
     return Probe(every, take)
 
 
-def _content(corpus: Sentences, marks: Sequence[int], limit: int | None = None) -> np.ndarray:
-    """Which tokens of a corpus could be masked, (tokens,) bool; refused where its first `limit` sentences have none."""
-    content: np.ndarray = ~np.isin(corpus.ids, list(marks))
-    if not content[: int(corpus.lengths[:limit].sum())].any():
+def _content_tokens(corpus: Sentences, marks: Sequence[int], limit: int | None = None) -> int:
+    """How many tokens of a corpus could be masked; refused where its first `limit` sentences have none."""
+
+    def counted(most: int | None) -> int:
+        return sum(int((~np.isin(ids, list(marks))).sum()) for _, ids, _ in corpus.parts(most))
+
+    if not counted(limit):
         first = "" if limit is None else f" in its first {limit} sentences"
-        raise InputError(
-            f"the corpus {corpus.name} ({corpus.language}) has no token that could be masked{first}; give other text"
-        )
-    return content
+        title = f"{corpus.name} ({corpus.language})" if corpus.name else f"of {corpus.language}"
+        raise InputError(f"the corpus {title} has no token that could be masked{first}; give other text")
+    return counted(None)
 
 
 def perplexities(
