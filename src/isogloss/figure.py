@@ -160,14 +160,8 @@ def as_text(table: Table) -> str:
     501   12.50
     """
     lines = [list(table.columns), *map(list, table.rows)]
-    widths = [max(len(line[place]) for line in lines) for place in range(len(table.columns))]
-    shown = [
-        "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-        ).rstrip()
-        for line in lines
-    ]
+    first, *widths = (max(map(len, column)) for column in zip(*lines, strict=True))
+    shown = ["  ".join([line[0].ljust(first), *map(str.rjust, line[1:], widths)]).rstrip() for line in lines]
     return "\n".join([table.title, *shown, *table.notes])
 
 

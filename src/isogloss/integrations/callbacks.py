@@ -379,7 +379,6 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
         """Re-initialise, and have the optimiser take every weight."""
-        refuse_sharded(args, "UnfreezeCallback")
         freeze(self._begin(model), -1)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf, isclose, isinf, isnan, nan
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,6 +49,7 @@ METHOD_TITLES = {
     "statistical": "statistical aligner",
 }
 BOUNDS = ("value", "low", "high", "floor")
+bounds = attrgetter(*BOUNDS)  # the numbers of a reading
 NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
 DERIVED_NAMES = ("training", "kind", "seed")
 
@@ -304,11 +306,6 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
     )
 
 
-def bounds(reading: Interval) -> tuple[float, float, float, float]:
-    """The numbers of a reading in the order of `BOUNDS`."""
-    return reading.value, reading.low, reading.high, reading.floor
-
-
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """Items by what a function says of each, in order of appearance, such as `grouped(parts, attrgetter("task"))`."""
     groups: dict[K, list[T]] = {}
@@ -334,19 +331,10 @@ def average(parts: Sequence[Curve]) -> Curve:
     for position, (value, low, high, floor) in zip(at, means, strict=True):
         n = min((part.readings[position].n for part in counted), default=0)
         readings[position] = Interval(value, low, high, n, floor)
-    about: dict[str, Any] = {}
-    for name in (*NAMES, *DERIVED_NAMES):
-        shared = {getattr(part, name) for part in whole}
-        about[name] = shared.pop() if len(shared) == 1 else ""
-    return Curve(
-        whole[0].measure,
-        readings,
-        most=max(part.most for part in whole),
-        members=len(whole),
-        seeds=max(part.seeds for part in whole),
-        layer=whole[0].layer,
-        **about,
-    )
+    differing = [name for name in (*NAMES, *DERIVED_NAMES) if len({getattr(part, name) for part in whole}) > 1]
+    most, seeds = (max(getattr(part, name) for part in whole) for name in ("most", "seeds"))
+    about: dict[str, Any] = {"members": len(whole), "most": most, "seeds": seeds, **dict.fromkeys(differing, "")}
+    return replace(whole[0], readings=readings, text={}, **about)
 
 
 def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
