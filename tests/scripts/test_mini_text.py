@@ -42,6 +42,8 @@ def data(tmp_path):
     put("mono/europarl.nl.txt", *debates)
     put("mono/dracor.nl.txt", "Dit is oude taal die niet mee mag.")
     put("mono/zhwiki.zh.txt", *(f"这是第{'一二三四五六七八九十'[i % 10] * (i // 10 + 1)}个句子。" for i in range(90)))
+    put("everyday/commonvoice.zh.txt", "我们今天下午一起去公园散步。")
+    put("everyday/commonvoice_hk.zh.txt", "佢哋聽日會唔會嚟呀你知唔知。")
     header, sides = "en\tde\tes\tfr\tnl", "A b c d.\tE f g h.\tI j k l.\tM n o p.\t"
     put("europarl/europarl.80k.en-de-es-fr-nl.tsv", header, *(sides + single for single in singles))
     put(
@@ -143,6 +145,8 @@ def test_end_to_end(mini_text, data, tmp_path, monkeypatch):
     assert not (out / "train" / "qgis_docs.nl.txt").exists()  # its one long line is in the Tatoeba test
     assert read(out / "train" / "qgis_docs.en.txt") == ["Open the map in QGIS now.", "Same words on both"]
     assert read(out / "train" / "wikiann.nl.txt") == ["Korea is een land."]
+    assert len(read(out / "train" / "commonvoice.zh.txt")) == 1
+    assert not (out / "train" / "commonvoice_hk.zh.txt").exists(), "Cantonese is left out"
     chinese = read(out / "train" / "zhwiki.zh.txt")
     assert 0.2 < sum(line.startswith("這") for line in chinese) / len(chinese) < 0.6
     assert mini_text.main([str(data), str(out)]) == 0

@@ -137,7 +137,7 @@ Frame = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Texts:
+class TextSpans:
     """The texts of a stream: where the content of each begins, and how many tokens it has, (texts,) each."""
 
     begins: np.ndarray
@@ -147,7 +147,7 @@ class Texts:
         return len(self.begins)
 
 
-def texts_of(ids: np.ndarray, frame: Frame, *, length: int) -> Texts:
+def texts_of(ids: np.ndarray, frame: Frame, *, length: int) -> TextSpans:
     """Every paragraph of a stream as a text of at most `length` tokens, its special tokens included.
 
     A longer paragraph is cut into the fewest pieces that fit, as equal in size as can be, each a text of its own.
@@ -170,7 +170,7 @@ def texts_of(ids: np.ndarray, frame: Frame, *, length: int) -> Texts:
     owner = np.repeat(np.arange(len(sizes)), pieces)
     number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
     first, following = (sizes[owner] * at // pieces[owner] for at in (number, number + 1))
-    return Texts(contents[owner] + first, following - first)
+    return TextSpans(contents[owner] + first, following - first)
 
 
 def fit(lengths: Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
