@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from filelock import FileLock
+
 _MARK = random.SystemRandom().randrange(10**6)  # machines that share a disk may have processes of the same number
 
 
@@ -29,19 +31,16 @@ def whole(path: Path) -> Iterator[Path]:
 def one_at_a_time(path: Path) -> Iterator[None]:
     """Let one process at a time into the block, by a lock beside `path`; others wait until it is out, or has died.
 
-    Where the system or the disk has no such locks all go in at once: what is
-    written whole is then written several times.
+    Where the disk has no such locks all go in at once: what is written whole is then written several times.
     """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f"{path.name}.lock").open("w") as file:
-        with suppress(OSError):
-            fcntl.flock(file, fcntl.LOCK_EX)
+    lock = FileLock(path.with_name(f"{path.name}.lock"))
+    with suppress(OSError):
+        lock.acquire()
+    try:
         yield
+    finally:
+        lock.release()
 
 
 def write_bytes(path: Path, content: bytes) -> Path:

@@ -10,13 +10,13 @@ Several runs can share them, too: `shared_prefix` keeps them in a folder, where 
 """
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 
@@ -135,18 +135,7 @@ def home_of(stack: Stack, items: Items, dtype: torch.dtype | None) -> torch.devi
 
 
 def free_bytes(device: torch.device) -> float:
-    """Bytes of memory that are free on a GPU, or free or could be in the machine.
-
-    0 of a device that does not say; 2 GiB where the system does not.
-    """
-    if device.type != "cpu":
-        return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
-        return next(1024.0 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        pass
-    try:
-        return 0.5 * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError, AttributeError):
-        return float(2**31)
+    """Bytes of memory that are free on a GPU, or free or could be in the machine; 0 of a device that does not say."""
+    if device.type == "cpu":
+        return float(psutil.virtual_memory().available)
+    return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0
