@@ -17,7 +17,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -117,7 +117,6 @@ def align(
 
     Example: isogloss align mini --train-bitext en-nl=en.txt,nl.txt --train-bitext en-de=pairs.tsv --out runs/aligned
     """
-    options = locals()  # the fields of `Alignment` are called as the options are
     recipe.one_process("align")
     hardware = choose_device(device)
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
@@ -125,8 +124,22 @@ def align(
     texts = [recipe.joined_corpus(code, files) for code, files in evaluated.items()]
     source, stack = load_masked_lm(model, revision, device=hardware)
     trainable_family(source.config)
-    learned = {field.name: options[field.name] for field in fields(Alignment)}
-    how = Alignment(**learned | {"layer": stack.cuts[-1] if layer is None else layer})
+    how = Alignment(
+        layer=stack.cuts[-1] if layer is None else layer,
+        tlm=tlm,
+        contrastive=contrastive,
+        pull=pull,
+        negatives=negatives,
+        queue=queue,
+        momentum=momentum,
+        temperature=temperature,
+        projection=projection,
+        projection_width=projection_width,
+        pooling=pooling,
+        shuffle=shuffle,
+        reset_positions=reset_positions,
+        mask_share=mask_share,
+    )
     longest = stack.max_length if length is None else length
     _refuse_mistakes(how, stack, longest=longest, batch=batch, micro_batch=micro_batch)
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)

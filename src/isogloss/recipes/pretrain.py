@@ -231,9 +231,9 @@ def write_cards(
     streams = {language: stream.ids for language, stream in packed.train.items()}
     sampler = row_sampler(streams, feed["frame"], length=feed["length"], exponent=feed["exponent"], seed=settings.seed)
     seen = sampler.epochs(training.step, feed["batch"])
-    rows, tokens = f"{feed['batch']} of {feed['length']}", training.step * feed["batch"] * feed["length"]
+    kind, most, tokens = "streams", "", training.step * feed["batch"] * feed["length"]
     if feed["frame"] is not None:
-        rows = f"{feed['batch']} of at most {feed['length']}"
+        kind, most = "texts", "at most "
         tokens = round(sum(times * sizes[language] for language, times in seen.items()))
     options, counts = packed.facts["tokenizer"], {len(tokenizer) for tokenizer in packed.tokenizers.values()}
     pieces = f"{min(counts):,} pieces" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,} pieces"
@@ -248,9 +248,7 @@ def write_cards(
         "steps": training.step,
         "tokens seen": tokens,
         "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
-        "streams"
-        if feed["frame"] is None
-        else "texts": f"{rows} tokens a step, languages by size ** {feed['exponent']}",
+        kind: f"{feed['batch']} of {most}{feed['length']} tokens a step, languages by size ** {feed['exponent']}",
         "tokens predicted": f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
         + ("; words whole" if whole_words else ""),
         "optimiser": optimiser_facts(settings.optimisation),
