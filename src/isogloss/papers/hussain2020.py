@@ -312,7 +312,7 @@ NO_OTHERS = f"no other languages were read under {ALL}"
 
 def _factor(curves: Curves) -> Interval:
     """What the last value is of the first, a geometric mean over seeds."""
-    return over_seeds(curves.end / curves.start, log=True)
+    return over_seeds(curves.values[:, -1] / curves.values[:, 0], log=True)
 
 
 @Claim("null")
@@ -363,7 +363,7 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
     seeds = np.arange(len(logs))
     others = [np.delete(logs, seed, axis=0).mean(axis=0) if len(logs) > 1 else logs[0] for seed in seeds]
     at = np.array([int(np.argmin(mean)) for mean in others])
-    return curves.end / curves.values[seeds, at], curves.steps[at]
+    return curves.values[:, -1] / curves.values[seeds, at], curves.steps[at]
 
 
 @Claim("falls")
@@ -389,25 +389,24 @@ def crossed(results: Results) -> Iterator[Contrast]:
             needed(_perplexity(results, ALL, code, unit), f"there are no two curves under {ALL}")
             for code in (_language(results), OTHERS)
         )
-        both = list(zip(target.values, others.values, strict=True))
-        down = [crossing(target.steps, a, b) for a, b in both if a[0] > b[0] and a[-1] < b[-1]]
-        steps = [step for step in down if step is not None]
         ratio = replace(target, values=target.values / others.values)
-        first, last = (over_seeds(values, log=True) for values in (ratio.start, ratio.end))
+        first, last = ratio.values[:, 0], ratio.values[:, -1]
+        both = zip(target.values, others.values, (first > 1) & (last < 1), strict=True)
+        steps = [step for own, other, down in both if down and (step := crossing(target.steps, own, other)) is not None]
+        ends = [over_seeds(values, log=True) for values in (first, last)]
         lies = []
-        for at, apart in ((0, first), (-1, last)):
+        for at, apart in zip((0, -1), ends, strict=True):
             values = (number(over_seeds(side.values[:, at], log=True).value) for side in (target, others))
             lies.append(f"{'above' if apart.value > 1 else 'below'} ({' against '.join(values)})")
         course = f"what is tuned on begins {lies[0]} and ends {lies[1]}"
-        if len(steps) == len(both):
+        if len(steps) == len(first):
             told[unit] = f"they cross at step {over_seeds(steps).say('{:,.0f}'.format)}: {course}", True
             continue
-        seen = f"they cross so in {len(steps)} of {len(both)} seeds" if steps else "they do not cross so in any seed"
-        up = int(((ratio.start < 1) & (ratio.end > 1)).sum())
+        seen = f"they cross so in {len(steps)} of {len(first)} seeds" if steps else "they do not cross so in any seed"
+        up, moved = int(((first < 1) & (last > 1)).sum()), _factor(ratio)
         seen += f", the other way round in {up}" if up else ""
-        moved = _factor(ratio)
         clear = "clearly up, " if above(moved, 1.0) else "clearly down, " if below(moved, 1.0) else ""
-        went = f"from {first.share} to {last.share}, {clear}by a factor of {moved.share}"
+        went = f"from {ends[0].share} to {ends[1].share}, {clear}by a factor of {moved.share}"
         told[unit] = f"{seen}: {course}; its ratio to the others went {went}", False
     words = "; ".join(f"per {unit} {unit_words}" for unit, (unit_words, _) in told.items())
     yield Contrast(words, told[UNITS[0]][1], len(target.seeds))
@@ -453,7 +452,8 @@ def settles(results: Results) -> Iterator[Contrast]:
     curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
     late = _epochs(next(iter(curves.values())))[-1]
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
-    moved = {block: over_seeds(_range(curve, late) / curve.end).clipped(0.0, np.inf) for block, curve in curves.items()}
+    ends = {block: curve.values[:, -1] for block, curve in curves.items()}
+    moved = {block: over_seeds(_range(curves[block], late) / ends[block]).clipped(0.0, np.inf) for block in curves}
     sides = {block: (below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
     # The better of two judgements.
     still = {block: next((side for side in evidence.Side if side in both), None) for block, both in sides.items()}
@@ -475,7 +475,7 @@ def settles(results: Results) -> Iterator[Contrast]:
 def levels(results: Results) -> Iterator[Contrast]:
     """It settles at different levels for different blocks."""
     curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
-    ends = {block: over_seeds(curve.end) for block, curve in curves.items()}
+    ends = {block: over_seeds(curve.values[:, -1]) for block, curve in curves.items()}
     high, low = (extreme(ends, key=lambda block: ends[block].value) for extreme in (max, min))
     words = f"from {ends[low]} in block {low} to {{}} in block {high}"
     yield contrast(words, ends[high], above, ends[low].high, form=number)
@@ -512,7 +512,8 @@ def _way(factor: Interval) -> str:
 
 def _from_to(curves: Curves) -> str:
     """Where curves begin and end, as geometric means over seeds."""
-    return f"from {number(over_seeds(curves.start, log=True).value)} to {over_seeds(curves.end, log=True)}"
+    first, last = (over_seeds(curves.values[:, at], log=True) for at in (0, -1))
+    return f"from {number(first.value)} to {last}"
 
 
 def _span(steps: Floats) -> str:
@@ -561,7 +562,7 @@ def tables(results: Results) -> list[Table]:
     last = sorted(results.distinct("step", **_at(results, _language(results)), plan=ALL))[-1:]
     steps = {f"{step:,}": {"step": step} for step in (*(step - 1 for step in STEPS), *last)}
     title = f"Table 1: perplexity per token while all layers are tuned on {language}"
-    made = [evidence.grid(results, title, steps, columns, [SOURCE, measured], corner="step")]
+    made = evidence.grid(results, title, steps, columns, [SOURCE, measured], corner="step")
 
     tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
     rows: list[tuple[str, str, str, dict[str, str]]] = [(title, tests[each], each, {}) for each, title in PLANS.items()]
@@ -595,8 +596,8 @@ def tables(results: Results) -> list[Table]:
         measured,
     ]
     made.append(Table("Other languages while one is tuned: perplexity per token", heads, lines, notes))
-    made.append(_defect_table(results))
-    return [table for table in made if table is not None and table.rows]
+    made += _defect_table(results)
+    return [table for table in made if table.rows]
 
 
 def _conditions(results: Results) -> list[tuple[str, str]]:
@@ -605,7 +606,7 @@ def _conditions(results: Results) -> list[tuple[str, str]]:
     return list(dict.fromkeys(zip(rows["plan"], rows["condition"], strict=True)))
 
 
-def _defect_table(results: Results) -> Table | None:
+def _defect_table(results: Results) -> list[Table]:
     """What each defect of the released code does to the curves of a plan."""
     code, to = _language(results), _native(results) or START
     columns: dict[str, Any] = {

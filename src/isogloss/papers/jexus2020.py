@@ -492,12 +492,12 @@ def tables(results: Results) -> list[Table]:
     notes.append(f"Of the epoch that {source} development data chooses. Shuffled answers score {chance}.")
     title = f"Table 1: accuracy (%) of inference, trained in {source} with N layers frozen"
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
-    made = [evidence.grid(results, title, points, columns, notes, corner="N", known=PUBLISHED)]
+    made = evidence.grid(results, title, points, columns, notes, corner="N", known=PUBLISHED)
     title = "Table 2: the same of the epoch that each target's own development set chooses"
     note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
     rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
-    made.append(evidence.grid(results, title, rows, others, [note], corner="N"))
+    made += evidence.grid(results, title, rows, others, [note], corner="N")
     codes = results.distinct("target", measure=list(CORRELATIONS))
     how = {"read": results.interval, "form": "{:.2f}".format}
     rows = {"pooled" if code == OTHERS else target_title(code): {"target": code, **how} for code in codes}
@@ -507,12 +507,8 @@ def tables(results: Results) -> list[Table]:
         f"{''.join(map(str, results.distinct('n', measure='spearman')[:1]))} N from 0 on. Pooled: within the languages "
         "of XNLI. Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
     )
-    made.append(
-        evidence.grid(
-            results, "Table 3: correlation of accuracy with alignment", rows, kinds, [note], corner="language"
-        )
-    )
-    return [table for table in made if table is not None]
+    title = "Table 3: correlation of accuracy with alignment"
+    return made + evidence.grid(results, title, rows, kinds, [note], corner="language")
 
 
 def figures(results: Results) -> list[Figure]:

@@ -92,11 +92,7 @@ SCALES, OPTIONS = paper.scale_table(
     batch=(8, 32, 32),
     pretraining=({**paper.TINY, "batch": 32, "vocabulary": 300, "steps": 60}, {}, {}),
     seconds=(5.6, 140, 415),  # about how long a job takes
-    measured=(
-        paper.EPYC,
-        f"{paper.H200}, which a smaller one will not exceed; several at a time share it",
-        paper.H200,
-    ),
+    measured=(paper.EPYC, f"{paper.H200}, which a smaller one will not exceed; several at a time share it", paper.H200),
     treebanks=paper.option("folder of UD treebanks to train and test on; default: ud_train of --data", own_data=True),
     pud=paper.option("folder of the parallel treebanks of UD; default: ud_pud of --data", own_data=True),
     entities=paper.option("folder of WikiAnn; default: wikiann_panx of --data", own_data=True),
@@ -506,17 +502,15 @@ def tables(results: Results) -> list[Table]:
         domains = others.setdefault(f"Table 3, {NAMES[task]}: other domains, by test set", {})
         for source in _sources(results, task):
             (home, *mains), further = _tests(results, task, source)
-            first |= {
-                f"{NAMES[task]} {source} → {source}": home,
-                f"{NAMES[task]} {source} → X": _others(task, source),
-            }
+            first |= {f"{NAMES[task]} {source} → {source}": home, f"{NAMES[task]} {source} → X": _others(task, source)}
             targets |= {f"{source} → {test['target']}": test for test in mains}
             domains |= {f"{source} → {test['data']}": test for test in further}
             domains[f"{source} → X, {DOMAINS}"] = {**_others(task, source), "data": DOMAINS}
     title = "Table 1: layers that begin anew, in the source language and on average over the others (X)"
-    made = [evidence.grid(results, title, first, columns, [LAST, NOT_READ])]
-    made += [evidence.grid(results, title, rows, columns, [LAST]) for title, rows in others.items()]
-    return [table for table in made if table is not None]
+    made = evidence.grid(results, title, first, columns, [LAST, NOT_READ])
+    for title, rows in others.items():
+        made += evidence.grid(results, title, rows, columns, [LAST])
+    return made
 
 
 def figures(results: Results) -> list[Figure]:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from isogloss.errors import InputError
+from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
 from isogloss.papers import jexus2020, paper, results as evidence
@@ -164,8 +164,7 @@ def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
-    if scale.translated is not None and scale.train is None:
-        raise InputError("--translated are the pairs of --train in other languages; give both")
+    require(scale.train or not scale.translated, "--translated are the pairs of --train in other languages; give both")
     scale.align = {**scale.align, **({"compiled": "yes"} if scale.compiled else {})}
     if scale.steps:
         scale.align, scale.longer = {**scale.align, "steps": scale.steps}, {}
@@ -298,10 +297,8 @@ def texts_in(folder: Path, scale: SimpleNamespace, data: str | None, *, prepared
         if scale.limit is not None:
             notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
         sources = {} if scale.pairs is None else {scale.pairs: find_pairs(scale.pairs, option="pairs")}
-        if not sources and not (folder / TATOEBA_TRAIN).is_dir():
-            raise InputError(
-                f"{folder / TATOEBA_TRAIN} is missing: parallel text; give it, or tables of your own with --pairs"
-            )
+        missing = f"{folder / TATOEBA_TRAIN} is missing: parallel text; give it, or tables of your own with --pairs"
+        require(sources or (folder / TATOEBA_TRAIN).is_dir(), missing)
         for name in [name for name in SOURCES if scale.pairs is None and (folder / name).is_dir()]:
             tables = sorted((folder / name).glob("*way.tsv"))  # their names tell no languages, their headers do
             sources[name] = find_pairs(list(map(str, tables)) or str(folder / name))
@@ -351,9 +348,9 @@ def _compared_files(folder: Path, scale: SimpleNamespace, dutch: str) -> dict[st
     """
     path = paper.data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences")
     xnli = read_bitext(path, languages=languages_of(scale, "xnli"))
-    if not (folder / "tatoeba").is_dir():
-        raise InputError(f"{folder / 'tatoeba'} is missing: parallel sentences to test retrieval on")
-    tatoeba = read_bitexts(folder / "tatoeba", languages=[scale.source, *scale.aligned])
+    path = folder / "tatoeba"
+    require(path.is_dir(), f"{path} is missing: parallel sentences to test retrieval on")
+    tatoeba = read_bitexts(path, languages=[scale.source, *scale.aligned])
     files = {}
     for name, bitext, count in (
         ("xnli", xnli, min(scale.compared, scale.limit or scale.compared)),
@@ -411,8 +408,7 @@ def choose_pairs(
         if usable:
             ordered = sorted(usable, key=lambda pair: hash_fraction("\t".join(pair)))
             chosen[name] = ordered[: most[name]]
-    if not chosen:
-        raise InputError(f"there is no parallel text of {' and '.join(languages)} to align with")
+    require(chosen, f"there is no parallel text of {' and '.join(languages)} to align with")
     return chosen, left_out
 
 
@@ -749,8 +745,9 @@ def tables(results: Results) -> list[Table]:
         titles = {target: f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for target in targets}
         return {title: {"data": data, "target": target} for target, title in titles.items()}
 
-    def elsewhere(model: str, data: str, target: str) -> str:
-        return PUBLISHED.cell(model=model, measure="accuracy", data=data, target=target)
+    def elsewhere(**at: str) -> str:
+        value = PUBLISHED.at(measure="accuracy", **at)
+        return NOTHING if value is None else percent(value)
 
     known = [line["model"] for line in PUBLISHED.where(measure="accuracy")] if source == "en" and languages else []
     rows: dict[str, Any] = {f"{model}, published": {"model": model, "read": elsewhere} for model in known}
@@ -760,7 +757,7 @@ def tables(results: Results) -> list[Table]:
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
     notes += [others] if known else []
     title = f"Table 2: zero-shot accuracy (%) of inference, trained in {evidence.target_title(source)}"
-    made = [_overview(results), evidence.grid(results, title, rows, {**xnli, **columns("sick", *sick)}, notes)]
+    made = _overview(results) + evidence.grid(results, title, rows, {**xnli, **columns("sick", *sick)}, notes)
     note = (
         "Trained on pairs in every language at once, XNLI's development sets or SICK's training part; switched: in "
         "half of the examples one of the two sentences is taken from the source."
@@ -771,9 +768,10 @@ def tables(results: Results) -> list[Table]:
         for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
     }
     both = {**xnli, **(columns("sick", source, *sick) if sick else {})}
-    made.append(evidence.grid(results, "Table 3: translate-train, accuracy (%)", rows, both, [note]))
+    made += evidence.grid(results, "Table 3: translate-train, accuracy (%)", rows, both, [note])
     answers = {"answer_f1": "F1", "exact_match": "exact"}
-    best = [f"{PUBLISHED.cell(model='XLM-R Base', measure=measure)} {what}" for measure, what in answers.items()]
+    known_best = {what: PUBLISHED.value(model="XLM-R Base", measure=measure) for measure, what in answers.items()}
+    best = [f"{percent(value)} {what}" for what, value in known_best.items()]
     note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {', '.join(best)}."
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "measure": measure}
@@ -783,11 +781,11 @@ def tables(results: Results) -> list[Table]:
     for data, called, notes in (("xquad", "Table 4a", []), ("mlqa", "Table 4b", [note])):
         title = f"{called}: questions of {TESTS[data]} (%), trained on SQuAD"
         asked = columns(data, source, *_languages(results, data), OTHERS)
-        made.append(evidence.grid(results, title, rows, asked, notes))
-    return [table for table in (*made, *_maps_and_perplexity(results)) if table is not None]
+        made += evidence.grid(results, title, rows, asked, notes)
+    return made + _maps_and_perplexity(results)
 
 
-def _overview(results: Results) -> Table | None:
+def _overview(results: Results) -> list[Table]:
     names, source = _alignments(results), results.source
     tests = {"xnli": (source, OTHERS), "sick": (OTHERS,), "xquad": (source, OTHERS), "mlqa": (OTHERS,)}
     scores = {}
@@ -817,10 +815,10 @@ def _overview(results: Results) -> Table | None:
         "before, the geometric mean over languages. Intervals are in the tables below."
     )
     heads = ["", *scores, "layer", "CKA", "perplexity"]
-    return Table("Table 1: before and after alignment", heads, lines, [note]) if lines else None
+    return [Table("Table 1: before and after alignment", heads, lines, [note])] if lines else []
 
 
-def _maps_and_perplexity(results: Results) -> list[Table | None]:
+def _maps_and_perplexity(results: Results) -> list[Table]:
     names, last = _alignments(results), max(results.distinct("layer"), default=None)
     rows: dict[str, Any] = {
         f"{titled(name)}, layer {layer}": {"plan": name, "layer": layer}
@@ -839,7 +837,7 @@ def _maps_and_perplexity(results: Results) -> list[Table | None]:
     first = {"read": lambda **at: number(over_seeds(results.values(**at), log=True).value)}
     rows[titled(BEFORE)] = {"plan": BEFORE, **first}
     note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
-    return [retrieval, evidence.grid(results, "Table 6: what alignment costs, perplexity", rows, columns, [note])]
+    return retrieval + evidence.grid(results, "Table 6: what alignment costs, perplexity", rows, columns, [note])
 
 
 def _times(factor: float) -> str:

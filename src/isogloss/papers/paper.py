@@ -156,12 +156,7 @@ class Setting(NamedTuple):
 
 
 def option(
-    text: str,
-    *values: Any,
-    kind: Any = None,
-    least: float = 1,
-    own_data: bool = False,
-    recorded: bool = True,
+    text: str, *values: Any, kind: Any = None, least: float = 1, own_data: bool = False, recorded: bool = True
 ) -> Setting:
     """A setting that the user may give.
 
@@ -183,9 +178,7 @@ def option(
     return Setting(values or (None,) * len(SCALES), shown, own_data)
 
 
-def scale_table(
-    **settings: tuple[Any, Any, Any] | Setting,
-) -> tuple[dict[str, SimpleNamespace], dict[str, Setting]]:
+def scale_table(**settings: tuple[Any, Any, Any] | Setting) -> tuple[dict[str, SimpleNamespace], dict[str, Setting]]:
     """The settings of each scale, and those of them that are options of the command.
 
     settings: by name, the values at smoke, mini and paper, or an `option`.
@@ -316,8 +309,7 @@ class Texts:
         """What was `asked` for, `notes` on the text, and `hashes` of every file."""
         path = self.folder / PREPARED
         if self.asked is not None and (self.must_exist or path.is_file()):
-            if not path.is_file():
-                raise InputError(f"{self.folder} holds no prepared texts: it has no {PREPARED}")
+            require(path.is_file(), f"{self.folder} holds no prepared texts: it has no {PREPARED}")
             facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             for name, value in json.loads(json.dumps(self.asked)).items():
                 if facts["asked"].get(name) != value:
@@ -329,11 +321,10 @@ class Texts:
                 file = self.folder / name
                 if not file.is_file() and self.removable and name.startswith(self.removable):
                     continue
-                if not file.is_file():
-                    raise InputError(f"{file} is missing, of texts that were prepared; prepare them again")
+                require(file.is_file(), f"{file} is missing, of texts that were prepared; prepare them again")
                 with open_bytes(file) as content:
-                    if sha256(content.read()).hexdigest() != known:
-                        raise InputError(f"{file} is not what it was, of texts that were prepared; prepare them again")
+                    same = sha256(content.read()).hexdigest() == known
+                require(same, f"{file} is not what it was, of texts that were prepared; prepare them again")
             return facts
         hashes = {name: sha256(content.encode("utf-8")).hexdigest() for name, content in self.contents.items()}
         fewer = [
@@ -568,8 +559,7 @@ def names() -> list[str]:
 
 def find(name: str) -> Paper:
     """The paper of this name."""
-    if name not in names():
-        raise InputError(f"there is no paper {name!r} to reproduce; there is {', '.join(names())}")
+    require(name in names(), f"there is no paper {name!r} to reproduce; there is {', '.join(names())}")
     paper: Paper = import_module(f"isogloss.papers.{name}").PAPER
     return paper
 
@@ -607,8 +597,7 @@ def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | Non
             raise InputError(f"--{option} {written!r} chooses no job of this paper; it has {listed}")
         wanted.setdefault(having[0], set()).add(item if alone else value)
     chosen = [job for job in jobs if all(str(job.coordinates.get(name)) in values for name, values in wanted.items())]
-    if not chosen:
-        raise InputError(f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
+    require(chosen, f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
     needed = {folder for job in chosen for folder in job.needs}
     while more := {folder for job in jobs if job.folder in needed for folder in job.needs} - needed:
         needed |= more

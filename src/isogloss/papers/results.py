@@ -116,16 +116,6 @@ class Curves:
         """The step where the mean over seeds is highest."""
         return int(self.steps[self.mean.argmax()])
 
-    @property
-    def start(self) -> Floats:
-        """The first value of each seed (seeds,)."""
-        return self.values[:, 0]
-
-    @property
-    def end(self) -> Floats:
-        """The last value of each seed (seeds,)."""
-        return self.values[:, -1]
-
     def at(self, *steps: float) -> Seeds:
         """The mean over these steps or layers, by seed; empty where one of them was not measured."""
         if not set(steps) <= set(self.steps.tolist()):
@@ -616,11 +606,6 @@ class Published:
             raise KeyError(f"{len(lines)} published values at {coordinates}")
         return float(lines[0]["value"])
 
-    def cell(self, form: Callable[[float], str] = percent, **coordinates: Any) -> str:
-        """The first number at these coordinates as a cell of a table; a dash where there is none."""
-        lines = self.where(**coordinates)
-        return form(float(lines[0]["value"])) if lines else NOTHING
-
     def beside(self, entry: Row, **respelt: Any) -> dict[str, Any]:
         """The row with `published` filled, where the paper has its number.
 
@@ -670,8 +655,8 @@ def grid(
     *,
     corner: str = "",
     known: Published | None = None,
-) -> Table | None:
-    """A table of what was measured at the coordinates of each row and column together; None where nothing was.
+) -> list[Table]:
+    """A table of what was measured at the coordinates of each row and column together, in a list; none without values.
 
     Besides coordinates, rows and columns may have arguments of `Results.values` and say how their cells are written:
     `form` writes a number (by default a share in percent), `printed` a published one; `share` tells whether intervals
@@ -700,7 +685,7 @@ def grid(
     shown = [at for at in range(len(heads)) if at == 0 or any(line[at] != NOTHING for line in lines)]
     told = [seeds_note(counts)] if counts else []
     cut = [[line[at] for at in shown] for line in lines]
-    return Table(title, [heads[at] for at in shown], cut, [*notes, *told]) if lines else None
+    return [Table(title, [heads[at] for at in shown], cut, [*notes, *told])] if lines else []
 
 
 def _written(results: Results, known: Published | None, spec: Mapping[str, Any]) -> tuple[str, str, int]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.papers.paper import lowest_hashed
 from isogloss.text import read_lines
 from isogloss.text.catalog import data_dir
@@ -84,8 +84,7 @@ class TaskFile:
 
 def folder_of(kind: str, given: str | None, data: str | None) -> Path | None:
     """The folder of a kind of files: the one that was given, else that in the data folder; None without either."""
-    if given is not None and not Path(given).is_dir():
-        raise InputError(f"--{kind} {given} is no folder")
+    require(given is None or Path(given).is_dir(), f"--{kind} {given} is no folder")
     return Path(given) if given else data_dir(data) / FOLDERS[kind][0] if data is not None else None
 
 
@@ -94,8 +93,7 @@ def existing(kind: str, folders: Folders) -> Path:
     folder, (below, what) = folders[kind], FOLDERS[kind]
     if folder is None:
         raise InputError(f"--{kind} is missing: give {what}, or a data folder with {below} in it")
-    if not folder.is_dir():
-        raise InputError(f"{folder} is no folder; --{kind} is {what}")
+    require(folder.is_dir(), f"{folder} is no folder; --{kind} is {what}")
     return folder
 
 
@@ -117,8 +115,7 @@ def cut_file(file: TaskFile, folders: Folders) -> str:
     """The content of a file: the sentences that are taken."""
     source, hashes = find_file(file, folders)
     blocks = choose(sentences(read_lines(source)), file.most, hashes)
-    if not blocks:
-        raise InputError(f"{source} has no sentence for {file.stem}")
+    require(blocks, f"{source} has no sentence for {file.stem}")
     return "".join("\n".join(block) + "\n\n" for block in blocks)
 
 

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper, results as evidence, treebanks as banks
@@ -406,8 +406,7 @@ def text_files(scale: SimpleNamespace, folders: banks.Folders, language: str) ->
         for path in sorted((*folder.glob("*.txt"), *folder.glob("*.txt.gz")))
         if language_of(path) == wanted and (scale.text_bytes is None or path.name.split(".")[0] not in PARALLEL)
     ]
-    if not files:
-        raise InputError(f"{folder} has no text of {wanted}: no file is named *.{wanted}.txt")
+    require(files, f"{folder} has no text of {wanted}: no file is named *.{wanted}.txt")
     return files
 
 
@@ -851,7 +850,7 @@ def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
 
 def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
-    made = []
+    made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
     for chart in CHARTS:
         rows = {
@@ -860,19 +859,18 @@ def tables(results: Results) -> list[Table]:
             for label, own in {**chart.lines, **chart.further}.items()
         }
         columns = {"all layers": {"layer": None}, **layers}
-        made.append(evidence.grid(results, chart.title, rows, columns, [chart.caption], known=PUBLISHED))
-    made.append(_table_1(results))
+        made += evidence.grid(results, chart.title, rows, columns, [chart.caption], known=PUBLISHED)
+    made += _table_1(results)
     models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
     text = results.where(task="pretrain", unit="character")
     named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
     rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
     languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
     note = "Perplexity a character of held-out text. Compare models within a language only."
-    made.append(evidence.grid(results, "The models", rows, languages, [note]))
-    return [table for table in made if table is not None]
+    return made + evidence.grid(results, "The models", rows, languages, [note])
 
 
-def _table_1(results: Results) -> Table | None:
+def _table_1(results: Results) -> list[Table]:
     columns: dict[str, Any] = {}
     change = {
         "base": {"condition": DEFAULT},
