@@ -189,10 +189,7 @@ def _contents(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], folde
     if parallel := [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]:
         paths = [banks.find_file(file, folders)[0] for file in parallel]
         bitext = read_bitext(*paths, languages=[file.language for file in parallel])
-        rows = list(zip(*(corpus.sentences for corpus in bitext), strict=True))
-        rows = paper.lowest_hashed(rows, scale.compared, lambda cells: cells[0])
-        lines = [tuple(bitext.languages), *(tuple(" ".join(text.split()) for text in cells) for cells in rows)]
-        contents["pud.tsv"] = paper.as_lines(lines)
+        contents["pud.tsv"] = paper.parallel_table(bitext, scale.compared)
     return contents
 
 

@@ -391,6 +391,12 @@ def as_lines(lines: Iterable[str | Sequence[str]]) -> str:
     return "".join(f"{line if isinstance(line, str) else TAB.join(line)}\n" for line in lines)
 
 
+def parallel_table(bitext: Bitext, most: int | None) -> str:
+    """Parallel sentences as a table, the languages in its head: at most so many rows, those with the lowest hash."""
+    cleaned = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
+    return as_lines([tuple(bitext.languages), *lowest_hashed(cleaned, most, lambda cells: cells[0])])
+
+
 def invented_parts(languages: Sequence[str], counts: Mapping[str, int], *, seed: int) -> dict[str, Bitext]:
     """So many parallel sentences of invented languages for each part, by its name; no two parts say the same."""
     bitext, parts, start = invented(languages, sum(counts.values()), seed=seed), {}, 0

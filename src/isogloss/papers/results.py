@@ -192,7 +192,13 @@ class Results:
             coordinates: of the rows.
         """
         if base is None:
-            return self._by_seed(column, self._positions(coordinates))
+            seeds, cells, positions = self.cells("seed"), self.cells(column), self._positions(coordinates)
+            groups: dict[int, list[float]] = {}
+            for position in [at for at in positions if seeds[at] is not None] or positions:
+                if cells[position] is not None:
+                    seed = ALONE if seeds[position] is None else int(seeds[position])
+                    groups.setdefault(seed, []).append(float(cells[position]))
+            return {seed: float(np.mean(values)) for seed, values in groups.items()}
         several = {name: value for name, value in coordinates.items() if isinstance(value, list | tuple)}
         changes = []
         for chosen in product(*several.values()) if column == "value" else ():
@@ -265,16 +271,6 @@ class Results:
             cells = self.cells(name)
             positions = [position for position in positions if cells[position] in values]
         return positions
-
-    def _by_seed(self, column: str, positions: Sequence[int]) -> Seeds:
-        """The mean for each seed of these rows; those without a seed only where no row has one."""
-        seeds, cells = self.cells("seed"), self.cells(column)
-        groups: dict[int, list[float]] = {}
-        for position in [at for at in positions if seeds[at] is not None] or positions:
-            if cells[position] is not None:
-                seed = ALONE if seeds[position] is None else int(seeds[position])
-                groups.setdefault(seed, []).append(float(cells[position]))
-        return {seed: float(np.mean(values)) for seed, values in groups.items()}
 
 
 def _cell(value: Any) -> Any:
@@ -542,7 +538,8 @@ def seed_mean_rows(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
     """Means over seeds with t intervals, from three seeds on, of rows that have a seed; n counts seeds."""
     for coordinates, group in alike((entry for entry in rows if is_given(entry.get("seed"))), "seed"):
         interval = over_seeds([entry["value"] for entry in group])
-        yield _interval_row(coordinates.pop("measure"), interval, {**coordinates, **_floor(group)})
+        at = {**coordinates, **_floor(group)}
+        yield row(at.pop("measure"), interval, over="seeds" if interval.known else None, **at)
 
 
 def changes(
@@ -565,20 +562,15 @@ def changes(
         start = known.get(tuple(sorted({**coordinates, **reference}.items())), {})
         moved = less(seeds, start, log=log)
         if moved and {**coordinates, **reference} != coordinates:
-            of = coordinates.pop("measure")
+            of, interval = coordinates.pop("measure"), over_seeds(moved, log=log)
             at = coordinates if log else {**coordinates, "unit": of}
-            yield _interval_row(measure, over_seeds(moved, log=log), at)
+            yield row(measure, interval, over="seeds" if interval.known else None, **at)
 
 
 def _floor(group: Sequence[Row]) -> dict[str, float]:
     """The mean of what chance gives, where it is known of all rows."""
     floors = [float(entry["floor"]) for entry in group if is_given(entry.get("floor"))]
     return {"floor": float(np.mean(floors))} if len(floors) == len(group) else {}
-
-
-def _interval_row(measure: str, interval: Interval, coordinates: Mapping[str, Any]) -> dict[str, Any]:
-    ends = {"low": interval.low, "high": interval.high, "over": "seeds"} if interval.known else {}
-    return row(measure, interval.value, n=interval.n, **ends, **coordinates)
 
 
 # ------------------------------------------------------------------------------------------------ published values

@@ -26,7 +26,7 @@ from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Interval, correlation
 from isogloss.papers import paper, results as evidence, treebanks as banks
 from isogloss.papers.jexus2020 import invented_inference, pair_table
-from isogloss.papers.paper import as_lines
+from isogloss.papers.paper import as_lines, parallel_table
 from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
@@ -379,13 +379,13 @@ def _contents(scale: SimpleNamespace, folders: banks.Folders, data: str | None) 
             yield f"pretrain.{scale.again}.txt.gz", as_lines(second)
     base = data_dir(data)
     again = paraphrases(read_bitexts(base / "tatoeba_train"), source)
-    yield f"parallel.{source}-{scale.again}.tsv", _table(again, scale.compared)
+    yield f"parallel.{source}-{scale.again}.tsv", parallel_table(again, scale.compared)
     for both in ((source, target) for target in scale.targets):
         pair = "-".join(both)
         learned = base / LEARNED[both[1]] / f"{pair}.tsv" if both[1] in LEARNED else base / "xnli" / "xnli.15way.tsv"
         bitext = read_bitext(paper.data_file(learned, "parallel sentences"), languages=both)
-        yield f"parallel.{pair}.tsv", _table(bitext, scale.compared)
-        yield f"tatoeba.{pair}.tsv", _table(read_bitext(base / "tatoeba", languages=both), None)
+        yield f"parallel.{pair}.tsv", parallel_table(bitext, scale.compared)
+        yield f"tatoeba.{pair}.tsv", parallel_table(read_bitext(base / "tatoeba", languages=both), None)
         for split in ("train", "test"):
             yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(base, *both, split=split)))
     many = scale.tested and INFERRED * scale.tested
@@ -442,13 +442,6 @@ def cut(lines: Sequence[str], size: int) -> list[str]:
     return list(lines[: int(np.searchsorted(ends, size, side="right"))])
 
 
-def _table(bitext: Bitext, most: int | None) -> str:
-    """A table of languages, its rows those with the lowest hash."""
-    cleaned = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
-    rows = paper.lowest_hashed(cleaned, most, lambda cells: cells[0])
-    return as_lines("\t".join(cells) for cells in (bitext.languages, *rows))
-
-
 def _invented(scale: SimpleNamespace) -> Iterator[tuple[str, str]]:
     """The same files in invented languages; a sentence and the same with its first two words turned are paraphrases."""
     source, tested, inferred = scale.source, scale.tested, scale.inferred
@@ -463,11 +456,11 @@ def _invented(scale: SimpleNamespace) -> Iterator[tuple[str, str]]:
     yield f"pretrain.{scale.again}.txt.gz", as_lines(parts["again"][source])
     first = parts["parallel"][source]
     turned = Corpus(scale.again, [re.sub(r"^(\S+) (\S+)", r"\2 \1", sentence) for sentence in first])
-    yield f"parallel.{source}-{scale.again}.tsv", _table(Bitext((first, turned)), None)
+    yield f"parallel.{source}-{scale.again}.tsv", parallel_table(Bitext((first, turned)), None)
     for target in scale.targets:
         for name in ("parallel", "tatoeba"):
             both = Bitext((parts[name][source], parts[name][target]))
-            yield f"{name}.{source}-{target}.tsv", _table(both, None)
+            yield f"{name}.{source}-{target}.tsv", parallel_table(both, None)
         words = [" ".join(pair) for pair in invented_lexicon(source, target, seed=banks.SEED).pairs]
         for split, half in (("train", words[::2]), ("test", words[1::2])):
             yield f"lexicon.{source}-{target}.{split}.txt", as_lines(half)
