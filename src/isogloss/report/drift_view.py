@@ -5,9 +5,11 @@ the two readings part, over seeds and over the text: seeds that agree say nothin
 """
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import isnan
 from operator import itemgetter
+from typing import Any
 
 import pandas as pd
 
@@ -164,20 +166,13 @@ def unfinished(run: RunFolder) -> list[str]:
         return []
     perplexity = curves.with_trainings(run.trained[run.trained["measure"] == "perplexity"])
     tested = perplexity[perplexity["data"] == TEST]
-    done = {(str(plan), int(seed)) for plan, seed in zip(tested["training"], tested["seed"], strict=True)}
-    begun = {
-        (plan, seed): int(group["step"].max())
-        for (plan, seed), group in perplexity.groupby(["training", "seed"], sort=False)
-    }
-    asked, planned = run.arguments, [(str(plan), int(str(seed))) for plan, seed in begun]
-    try:  # every training that the run was asked for, where its record says that
+    done = set(zip(tested["training"], tested["seed"], strict=True))
+    begun: dict[Any, int] = perplexity.groupby(["training", "seed"], sort=False)["step"].max().to_dict()
+    asked, planned = run.arguments, list(begun)
+    with suppress(InputError, KeyError, TypeError, ValueError):  # all that the run was asked for, where its record says
         seeds = range(int(asked["seed"]), int(asked["seed"]) + int(asked["seeds"]))
         plans = [str(parse_plan(text.strip())) for text in str(asked["plans"]).split(",")]
-        condition = str(asked["condition"])
-    except (InputError, KeyError, TypeError, ValueError):
-        pass
-    else:
-        names = [training_name({"plan": plan, "condition": condition}) for plan in plans]
+        names = [training_name({"plan": plan, "condition": str(asked["condition"])}) for plan in plans]
         planned = [(name, seed) for name in names for seed in seeds]
     sentences = [f"This run is not finished: {len(done)} of {len(planned)} trainings are done."]
     for (plan, seed), step in begun.items():
