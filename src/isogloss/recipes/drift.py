@@ -286,11 +286,8 @@ def read_corpora(
         raise InputError(f"--others has text of {language}, the language of --target; it is for other languages")
     whole = recipe.joined_corpus(language, files)
     test, validation, train = split(whole, share)
-    if len(train) < batch:
-        raise InputError(
-            f"{whole.name} has {len(whole):,} sentences, {len(train):,} of them to train on, fewer than one batch of "
-            f"{batch}; give more sentences, or a smaller --batch or --held-out"
-        )
+    few = f"{whole.name} has {len(whole):,} sentences, {len(train):,} of them to train on, fewer than one batch of"
+    require(len(train) >= batch, f"{few} {batch}; give more sentences, or a smaller --batch or --held-out")
     return [train, validation, test, *(recipe.joined_corpus(code, paths) for code, paths in watched.items())]
 
 
@@ -318,11 +315,8 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     wanted = round(share * len(corpus))
     first = with_copies(wanted)
     second = with_copies(first + wanted)
-    if not 0 < first < second:
-        raise InputError(
-            f"{corpus.name or corpus.language} has {len(corpus)} sentences, too few to hold out {share:g} of them "
-            "twice; give more sentences or a larger --held-out"
-        )
+    few = f"{corpus.name or corpus.language} has {len(corpus)} sentences, too few to hold out {share:g} of them twice"
+    require(0 < first < second, f"{few}; give more sentences or a larger --held-out")
     parts = {"test": order[:first], "validation": order[first:second], "train": sorted(order[second:])}
     test, validation, train = (
         Corpus(corpus.language, [corpus.sentences[number] for number in numbers], name=name)

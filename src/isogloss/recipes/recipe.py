@@ -25,7 +25,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce, wraps
-from itertools import islice
 from operator import or_
 from pathlib import Path
 from types import NoneType, UnionType
@@ -440,14 +439,12 @@ def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]
             raise InputError(f"--{option}: {language} is listed twice; give its files together, {language}=A,B")
         texts[language] = files
     for language, files in texts.items():
-        require(files, f"--{option} {language}: no file is named; give {language}=FILE")
+        where = f"--{option} {language}"
+        require(files, f"{where}: no file is named; give {language}=FILE")
         for path in files:
-            if path.is_dir():
-                raise InputError(
-                    f"--{option} {language}: {path} is a folder; name files, or give a folder without LANG="
-                )
-            require(path.is_file(), f"--{option} {language}: there is no file {path}")
-            require(any(True for _ in islice(paragraphs([path]), 1)), f"--{option} {language}: {path} is empty")
+            require(not path.is_dir(), f"{where}: {path} is a folder; name files, or give a folder without LANG=")
+            require(path.is_file(), f"{where}: there is no file {path}")
+            require(next(paragraphs([path]), None) is not None, f"{where}: {path} is empty")
     return texts
 
 

@@ -84,11 +84,8 @@ def rotate(
     texts = bitexts_of(bitext)
     require(texts, "--bitext is missing: it names the parallel sentences that are looked up")
     for text in texts:
-        if len(text.languages) < 2 or text.rows < 2:
-            raise InputError(
-                f"{text.name or 'the text'} has {text.rows} parallel sentences in {len(text.languages)} languages; "
-                "two of each are the least"
-            )
+        few = f"{text.name or 'the text'} has {text.rows} parallel sentences in {len(text.languages)} languages"
+        require(len(text.languages) > 1 and text.rows > 1, f"{few}; two of each are the least")
     learned = [spec.name for spec in specs if spec.learns]
     if train_bitext is None and learned:
         raise InputError(
@@ -299,11 +296,8 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
         known = [set(corpus.sentences) for corpus in test]
         sides = zip(*(corpus.sentences for corpus in parallel), strict=True)
         apart = [number for number, (x, y) in enumerate(sides) if x not in known[0] and y not in known[1]]
-        if len(apart) < 2:
-            raise InputError(
-                f"--train-bitext has {len(apart)} sentences of {first} and {other} that are not looked up in {name}; "
-                "give more"
-            )
+        few = f"--train-bitext has {len(apart)} sentences of {first} and {other} that are not looked up in {name}"
+        require(len(apart) > 1, f"{few}; give more")
         learned = _drawn(parallel.take(apart), most, seed, "learned")
         yield Trial(name, (first, other), {"test": test, "train": learned}, parallel.rows - len(apart))
 

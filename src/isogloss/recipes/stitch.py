@@ -177,11 +177,8 @@ def stitch(
 def _two_languages(sets: TaskSets) -> tuple[TaskSets, str]:
     """The sets with the tests of the source before those of the target, and the target, which is one language."""
     others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
-    if len(others) != 1:
-        raise InputError(
-            f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has "
-            f"{', '.join(others) or 'none'}"
-        )
+    needed = f"--test must have sets of one language besides {sets.source}, the one that is stitched"
+    require(len(others) == 1, f"{needed}; it has {', '.join(others) or 'none'}")
     if len(sets.dev) > 1:
         raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
     return replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == others[0])), others[0]
@@ -191,11 +188,9 @@ def _refuse_models(source: Stack, target: Stack) -> None:
     """Refuse models that cannot be cut, or whose layers cannot stand on each other."""
     for stack in (source, target):
         require(stack.family.kind == "encoder", f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
-    if source.width != target.width:
-        raise InputError(
-            f"{source.name} is {source.width} wide and {target.name} {target.width}; layers of one cannot stand on "
-            "layers of the other: take models of one width"
-        )
+    widths = f"{source.name} is {source.width} wide and {target.name} {target.width}"
+    apart = "layers of one cannot stand on layers of the other: take models of one width"
+    require(source.width == target.width, f"{widths}; {apart}")
 
 
 # --- words in context that translate each other ----------------------------------------------------------------------

@@ -222,10 +222,8 @@ def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder:
         raise InputError(f"--{_dashed(both[0])} is given, and is in --grid, too; leave one of them out")
     # A job with several seeds runs those that follow its first, which may be another job's.
     many, seeds = max(grid.get("seeds", [options.get("seeds") or 1])), sorted(grid.get("seed", []))
-    if many > 1 and any(after - before < many for before, after in pairwise(seeds)):
-        raise InputError(
-            f"--seeds {many} runs each seed of --grid seed and those after it, some of them twice; leave it"
-        )
+    twice = many > 1 and any(after - before < many for before, after in pairwise(seeds))
+    require(not twice, f"--seeds {many} runs each seed of --grid seed and those after it, some of them twice; leave it")
     defaults = {name: option.default for name, option in recipe.parameters.items()}
     for name, default in defaults.items():
         if default is inspect.Parameter.empty and name not in options and name not in grid:
@@ -419,10 +417,8 @@ def with_saved_models(models: Sequence[Any]) -> list[str]:
         if not is_run or not (read_facts(run).get("command") == "drift" or (run / "jobs").is_dir()):
             names.append(model)
             continue
-        if not (saved := saved_models(run)):
-            raise InputError(
-                f"{run} has kept no models; tune again with --save-every N, which keeps one every N updates"
-            )
+        saved = saved_models(run)
+        require(saved, f"{run} has kept no models; tune again with --save-every N, which keeps one every N updates")
         names += [str(each[name]) for name in ("model", "path") for each in saved]
     return list(dict.fromkeys(names))
 

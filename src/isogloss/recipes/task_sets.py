@@ -340,11 +340,8 @@ def dictionary_note(sets: TaskSets, switching: Switching) -> str:
             total += len(spans(text, sets.source))
             known += len(known_words(text, switching.dictionary, language=sets.source))
     names = ", ".join(lexicon.name for lexicon in switching.lexicons)
-    if not known:
-        raise InputError(
-            f"none of the {total:,} words of {sets.train} that were looked up is in {names}; check the languages of "
-            "--lexicon"
-        )
+    unknown = f"none of the {total:,} words of {sets.train} that were looked up is in {names}"
+    require(known, f"{unknown}; check the languages of --lexicon")
     return f"{known / total:.0%} of the words of {sets.train}, signs included, are in {names}"
 
 

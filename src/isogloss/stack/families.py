@@ -140,10 +140,8 @@ def family_of(config: Any, name: str) -> Family:
 def trainable_family(config: Any) -> Family:
     """The row for a masked language model's configuration; a family whose head is not known is refused."""
     known = {name: family for name, family in FAMILIES.items() if family.head}
-    if config.model_type not in known:
-        raise InputError(
-            f"masked-LM training does not know the family {config.model_type!r}; choose one of {', '.join(known)}"
-        )
+    unknown = f"masked-LM training does not know the family {config.model_type!r}"
+    require(config.model_type in known, f"{unknown}; choose one of {', '.join(known)}")
     return known[config.model_type]
 
 

@@ -119,11 +119,9 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(f"{name} has no tokenizer; save the one it was trained with into its folder (tokenizer.json)")
     known = len(model.get_input_embeddings().weight)
-    if tokenizer.vocab_size > known:
-        raise InputError(
-            f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}: "
-            "they do not belong together; use the tokenizer that the model was trained with"
-        )
+    foreign = f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}"
+    together = "they do not belong together; use the tokenizer that the model was trained with"
+    require(tokenizer.vocab_size <= known, f"{foreign}: {together}")
     return model, tokenizer, family
 
 

@@ -122,11 +122,9 @@ def distance_probe(
     interval over blocks and the floor of shuffled pairs; `procrustes_distance` with its floor. `method` is "attention"
     where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
     """
-    if reference.cuts != stack.cuts:
-        raise InputError(
-            f"{other} has {len(reference.cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}: layers are "
-            "compared one by one; choose a model of the same depth"
-        )
+    depths = f"{other} has {len(reference.cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}"
+    compared = "layers are compared one by one; choose a model of the same depth"
+    require(reference.cuts == stack.cuts, f"{depths}: {compared}")
     if unknown := [name for name in measures if name not in get_args(Distance)]:
         raise InputError(f"no distance is called {unknown[0]!r}; choose {', '.join(get_args(Distance))}")
     corpus, width = reference.corpus, reference.values.shape[2]
@@ -147,11 +145,8 @@ def distance_probe(
         keys = [items[:, 0] * most + items[:, 1] for items in both]
         mine, theirs = (torch.isin(own, others).nonzero().flatten() for own, others in (keys, keys[::-1]))
         assert torch.equal(keys[0][mine], keys[1][theirs])
-        if len(mine) < FEWEST:
-            raise InputError(
-                f"{data}: {stack.name} and {other} have {len(mine)} {unit}s in common, and a distance needs at least "
-                f"{FEWEST}; give more sentences"
-            )
+        few = f"{data}: {stack.name} and {other} have {len(mine)} {unit}s in common"
+        require(len(mine) >= FEWEST, f"{few}, and a distance needs at least {FEWEST}; give more sentences")
         sentences = torch.unique(sample.items[mine, 0], return_inverse=True)[1]
         for layer, own, others in zip(sample.layers, sample.values, reference.values, strict=True):
             x = own[mine.to(own.device)]
