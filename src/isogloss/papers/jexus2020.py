@@ -48,6 +48,7 @@ DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dut
 TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
 FEWEST = 8  # rows that a rehearsal may be cut to
+REHEARSAL = "rows of every data set, at most, for a rehearsal; default: all"
 INVENTED_SEED = 2
 SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": None}
 AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
@@ -87,13 +88,7 @@ SCALES, OPTIONS = paper.scale_table(
     ),
     rate=paper.option("learning rates, with commas; English development data chooses", "1e-2", "1e-4", "5e-05"),
     epochs=paper.option("times the training pairs are seen; default 3", 3, 3, 3),
-    limit=paper.option(
-        "rows of every data set, at most, for a rehearsal; default: all",
-        *(None, None, None),
-        kind=int,
-        least=FEWEST,
-        own_data=True,
-    ),
+    limit=paper.option(REHEARSAL, kind=int, least=FEWEST, own_data=True, recorded=True),
 )
 
 

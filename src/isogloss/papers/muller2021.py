@@ -41,7 +41,6 @@ SIMILARITY = {"measure": "cka", "condition": None, "other_layer": None, "target"
 MOVED = {"measure": "cka", "condition": None, "other_model": START, "target": OTHERS}
 DEPTH = 12
 LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
-AT_THE_END = 1_000_000  # updates between scores: what is scored and compared is the model after its last update
 WINDOWS = 203  # sentences of four windows of 200, each shifted by one
 MINI = ("en", "nl", "de", "fr", "es", "ru", "zh")
 PUD = ("en", "fr", "de", "ru", "tr", "id", "ar", "pt", "es", "fi", "it", "sv", "cs", "pl", "hi", "zh", "ko", "ja", "th")
@@ -134,7 +133,7 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     condition, defects = paper.with_defects(legacy, DEFECTS)
     notes += [f"CKA as the original took it: {words}" for name, (words, _) in DEFECTS.items() if name in condition]
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
-    shared |= {"length": LENGTH, "probe": AT_THE_END, "bitext": [texts.path("pud.tsv")]}
+    shared |= {"length": LENGTH, "probe": paper.AT_THE_END, "bitext": [texts.path("pud.tsv")]}
     shared |= {"cka_condition": condition, **defects}
     jobs = []
     for (task, source), (train, dev, *tests) in experiments.items():

@@ -68,9 +68,6 @@ SWITCH = 0.5
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
 TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
-# Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
-# takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
-AT_THE_END = 1_000_000
 TATOEBA_TRAIN = "tatoeba_train"
 SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k")
 LONGEST = 400  # characters of a side of a pair
@@ -140,7 +137,7 @@ SCALES, OPTIONS = paper.scale_table(
     steps=paper.option("updates of an alignment; default: by --scale", kind=int),
     epochs=paper.option("times the training examples of a task are seen; default: by --scale", kind=int),
     limit=paper.option(
-        "rows of every data set, at most, in a rehearsal", *(None, None, None), kind=int, least=FEWEST, own_data=True
+        "rows of every data set, at most, in a rehearsal", kind=int, least=FEWEST, own_data=True, recorded=True
     ),
     compiled=paper.option("compile the blocks that are aligned, on an NVIDIA GPU; default: no", kind=bool),
 )
@@ -204,7 +201,7 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
         if condition is None:
             options = {"bitext": texts.path("compared"), "pairs": "first", "points": 0}
             return request.job("map", job, first, options, needs=needs, **at)
-        options = {**tasks[part], "seed": seed, "probe": AT_THE_END, "checkpoint": 5000, "skip_bad": part == "qa"}
+        options = {**tasks[part], "seed": seed, "probe": paper.AT_THE_END, "checkpoint": 5000, "skip_bad": part == "qa"}
         options |= {"switch": SWITCH, "switch_to": "source"} if condition == SWITCHED else {}
         return request.job("transfer", job, first, options, needs=needs, **at, training=condition)
 
@@ -216,7 +213,7 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
             share = scale.amounts.get(name, 1.0)
             parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
             own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
-            own |= {"held_out": 0.0, "probe": AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
+            own |= {"held_out": 0.0, "probe": paper.AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
             own |= {"packed": str(request.out / "packed"), "seed": seed}
             called = folder(name, seed).name
             yield request.job("align", called, model, own, part="align", alignment=name, seed=seed)

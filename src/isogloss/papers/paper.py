@@ -53,14 +53,11 @@ TAB = "\t"
 PREPARED = "texts.json"  # beside prepared texts: what was asked for, notes, and a hash of every file
 EPYC, H200 = "one core of an AMD EPYC", "an mBERT-shaped model on one H200"  # what jobs were timed on
 # Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
-TINY = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 32, "batch": 16} | {
-    "rate": 1e-2,
-    "warm_up": 1 / 6,
-    "report": 20,
-    "probe": 1000,
-    "checkpoint": 1000,
-    "held_out": 0.05,
-}
+TINY: dict[str, Any] = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 32, "batch": 16}
+TINY |= {"rate": 1e-2, "warm_up": 1 / 6, "report": 20, "probe": 1000, "checkpoint": 1000, "held_out": 0.05}
+# Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
+# takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
+AT_THE_END = 1_000_000
 Defects = Mapping[str, tuple[str, Mapping[str, Any]]]  # of the authors' code: in words, and as options of a recipe
 T = TypeVar("T")
 
@@ -156,17 +153,17 @@ class Setting(NamedTuple):
 
 
 def option(
-    text: str, *values: Any, kind: Any = None, least: float = 1, own_data: bool = False, recorded: bool = True
+    text: str, *values: Any, kind: Any = None, least: float = 1, own_data: bool = False, recorded: bool | None = None
 ) -> Setting:
     """A setting that the user may give.
 
     Args:
         text: its help; where the values differ, that the default is by scale is added.
-        values: at smoke, mini and paper. Without any it is None unless given, and not recorded.
+        values: at smoke, mini and paper. Without any it is None unless given.
         kind: its type, by default that of its value at smoke, or text.
         least: the smallest number allowed.
         own_data: whether it names data or models, which smoke makes itself and refuses.
-        recorded: whether it is an argument that the run records.
+        recorded: whether it is an argument that the run records, by default if it has values.
 
     >>> option("updates between readings", 6, 50, 50).option.help
     'updates between readings; default: by --scale'
@@ -174,7 +171,8 @@ def option(
     told = f"{text}; default: by --scale" if len(set(values)) > 1 else text
     kind = kind or (type(values[0]) if values else str)
     limit = least if kind in (int, float) else None
-    shown = Option(told, recorded=recorded and bool(values), least=limit, kind=kind | None, default=None)
+    recorded = bool(values) if recorded is None else recorded
+    shown = Option(told, recorded=recorded, least=limit, kind=kind | None, default=None)
     return Setting(values or (None,) * len(SCALES), shown, own_data)
 
 
@@ -196,7 +194,8 @@ def scale_table(**settings: tuple[Any, Any, Any] | Setting) -> tuple[dict[str, S
 class Paper:
     """A paper that can be reproduced.
 
-    about: cites it. scales, options: its settings, from `scale_table`. `outline(request, settings)` plans what is run.
+    about: cites it. scales, options: its settings, from `scale_table`. `outline(request, scale)` plans what is run; its
+    second argument has the settings, with what the user gave in their place, and that alone by name in `scale.given`.
     `collect(run, jobs)` fills the run's table from finished jobs. claims: what the paper says. tables, figures: of the
     collected rows.
     """
