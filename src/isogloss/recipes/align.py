@@ -216,8 +216,11 @@ def _refuse_mistakes(how: Alignment, stack: Stack, *, longest: int, batch: int, 
     if how.queued:
         too_few = f"--queue {queue} holds fewer than a batch of {batch}; raise it, or take --negatives batch"
         require(queue >= batch, too_few)
-        uneven = f"--queue {queue} is not a multiple of --batch {batch}, so that a batch would be split at its end"
-        require(queue == whole, f"{uneven}; give --queue {whole} or {whole + batch}")
+        require(
+            queue == whole,
+            f"--queue {queue} is not a multiple of --batch {batch}, so that a batch would be split at its end; give "
+            f"--queue {whole} or {whole + batch}",
+        )
     elif how.contrastive:
         require(batch >= 2, "--negatives batch takes them from the batch, so --batch must be at least 2")
         split = "--micro-batch splits the batch that --negatives batch compares; leave it out, or take a queue"

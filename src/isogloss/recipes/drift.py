@@ -315,8 +315,11 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     wanted = round(share * len(corpus))
     first = with_copies(wanted)
     second = with_copies(first + wanted)
-    few = f"{corpus.name or corpus.language} has {len(corpus)} sentences, too few to hold out {share:g} of them twice"
-    require(0 < first < second, f"{few}; give more sentences or a larger --held-out")
+    require(
+        0 < first < second,
+        f"{corpus.name or corpus.language} has {len(corpus)} sentences, too few to hold out {share:g} of them twice; "
+        "give more sentences or a larger --held-out",
+    )
     parts = {"test": order[:first], "validation": order[first:second], "train": sorted(order[second:])}
     test, validation, train = (
         Corpus(corpus.language, [corpus.sentences[number] for number in numbers], name=name)

@@ -335,8 +335,9 @@ def frequent_words(language: str, text: Iterable[str], *, most: int, least: int,
     counts = count_types(text, language)
     progress(f"counting words of {language}", 1, 1)
     words = sorted((word for word, count in counts.items() if count >= least), key=lambda word: (-counts[word], word))
-    missing = f"the text of {language} has no word that occurs {least} times"
-    require(words, f"{missing}; give more text or a smaller --min-count")
+    require(
+        words, f"the text of {language} has no word that occurs {least} times; give more text or a smaller --min-count"
+    )
     return words[:most]
 
 

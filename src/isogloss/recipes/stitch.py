@@ -177,8 +177,9 @@ def stitch(
 def _two_languages(sets: TaskSets) -> tuple[TaskSets, str]:
     """The sets with the tests of the source before those of the target, and the target, which is one language."""
     others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
-    needed = f"--test must have sets of one language besides {sets.source}, the one that is stitched"
-    require(len(others) == 1, f"{needed}; it has {', '.join(others) or 'none'}")
+    source, named = sets.source, ", ".join(others) or "none"
+    sentence = f"--test must have sets of one language besides {source}, the one that is stitched; it has {named}"
+    require(len(others) == 1, sentence)
     if len(sets.dev) > 1:
         raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
     return replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == others[0])), others[0]

@@ -372,8 +372,8 @@ def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool)
     text, *more = bitexts_of(given)
     require(not more, f"--bitext holds {1 + len(more)} parallel texts; languages are compared on one")
     fewest = max(4 * BATCHES, size + BATCHES - 1 if shifted else BATCHES * size)
-    few = f"{text.name or 'the parallel text'} has {text.rows} sentences"
-    require(text.rows >= fewest, f"{few}; comparing languages so takes at least {fewest}")
+    name, rows = text.name or "the parallel text", text.rows
+    require(rows >= fewest, f"{name} has {rows} sentences; comparing languages so takes at least {fewest}")
     return text
 
 

@@ -132,8 +132,8 @@ FAMILIES: dict[str, Family] = {
 
 def family_of(config: Any, name: str) -> Family:
     """The row for a model's configuration; an unknown family is refused with the names of the known ones."""
-    unknown = f"{name} is of the family {config.model_type!r}, which isogloss does not know"
-    require(config.model_type in FAMILIES, f"{unknown}; it knows {', '.join(FAMILIES)}")
+    kind, known = config.model_type, ", ".join(FAMILIES)
+    require(kind in FAMILIES, f"{name} is of the family {kind!r}, which isogloss does not know; it knows {known}")
     return FAMILIES[config.model_type]
 
 
