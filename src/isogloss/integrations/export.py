@@ -43,7 +43,7 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
-from isogloss.mappings import Mapping as Fitted, Normalisation, load_mapping
+from isogloss.mappings import Mapping as Fitted, load_mapping
 from isogloss.progress import Progress, silent
 from isogloss.recipes.model_card import markdown_table, model_card, read_metadata
 from isogloss.recipes.recipe import Option, check_arguments, joined_corpus, language_files, model_name
@@ -108,7 +108,9 @@ class Encoder:
         steps: list[nn.Module] = []
         mapping = self.mapping
         if mapping is not None and mapping.restore == "normalised":
-            steps = normalisation_steps(getattr(mapping, self.side))
+            space = getattr(mapping, self.side)  # rounds of lengths and means, and a last division by lengths
+            lengths: list[nn.Module] = [UnitLength()] if space.lengths else []
+            steps = [step for mean in space.means for step in (*lengths, shifted(-mean))] + lengths
         if mapping is not None and self.side == "source":
             moved = mapping.target.mean - mapping.weight @ mapping.source.mean
             recentred = mapping.restore == "recentred"
@@ -133,12 +135,6 @@ class Encoder:
         elif self.mapping is not None and self.mapping.restore == "normalised":
             x = self.mapping.target(x)
         return x if self.mean is None else x - self.mean.to(x.dtype)
-
-
-def normalisation_steps(normalisation: Normalisation) -> list[nn.Module]:
-    """Rounds of "divide each row by its length, subtract the mean", and a last division."""
-    lengths = [UnitLength()] if normalisation.lengths else []
-    return [step for mean in normalisation.means for step in (*lengths, shifted(-mean))] + lengths
 
 
 # --- the three formats -----------------------------------------------------------------------------------------------

@@ -115,8 +115,7 @@ def pretrain(
     spaces = "joint" if vocabularies == "joint" else "union"  # how pieces are shared, in the words of SPACES
     if not sharing.embeddings or anchors == "none":
         spaces = "prefix" if sharing.embeddings else "own"
-    if lexicon and anchors != "extra":
-        raise InputError(f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
+    require(not lexicon or anchors == "extra", f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     source = TextSource(
         texts=repeat_files(
             recipe.language_files(text) if text else {}, [repeat] if isinstance(repeat, str) else repeat or []
@@ -160,8 +159,8 @@ def pretrain(
         models = build(configs, packed.languages, sharing=sharing, seed=seed).to(processes.device)
         masks = {language: masking_of(pieces) for language, pieces in packed.tokenizers.items()}
         first = masks[packed.languages[0]]  # tokenizers of one run agree on the ids of their marks
-        if first["mask_id"] is None:
-            raise InputError("--tokenizer has no mask token, which masked-language modelling needs")
+        masks_words = first["mask_id"] is not None
+        require(masks_words, "--tokenizer has no mask token, which masked-language modelling needs")
         pools = {language: each["pool"] for language, each in masks.items()}
         masking: dict[str, Any] = {"mask_id": first["mask_id"], "marks": first["marks"], "pools": pools}
         ids = {language: stream.ids for language, stream in packed.train.items()}

@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
 from isogloss.progress import Progress, silent
 from isogloss.seeds import seed_of
@@ -147,12 +147,12 @@ def masked_lm(
 
     encoders: dict[int, Any] = {id(encoder): encoder for encoder in (models.of(name).base_model for name in names)}
     packing = [value for value in encoders.values() if FAMILIES[value.config.model_type].packs]
-    if frame is not None and len(packing) < len(encoders):
-        kind = next(iter(encoders.values())).config.model_type
-        raise InputError(f"texts cannot share a row in the family {kind}; train it on streams")
+    around = unpadded(packing, length)
     if frame is not None:
+        kind = models.of(names[0]).config.model_type
+        require(packing, f"texts cannot share a row in the family {kind}; train it on streams")
         half_norms(packing)
-    around = unpadded(packing, length) if frame is None else nullcontext
+        around = nullcontext
     return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around)
 
 
@@ -164,8 +164,8 @@ def row_sampler(
         sizes = {name: len(ids) for name, ids in streams.items()}
         return Sampler(sizes, length=length, exponent=exponent, seed=seed)
     texts = {name: len(texts_of(ids, frame, length=length)) for name, ids in streams.items()}
-    if empty := [name for name, count in texts.items() if not count]:
-        raise InputError(f"{empty[0]} has no text of at least one token; give more text")
+    shortest = min(texts, key=texts.__getitem__)
+    require(texts[shortest], f"{shortest} has no text of at least one token; give more text")
     return ItemSampler(texts, exponent=exponent, seed=seed)
 
 
@@ -478,8 +478,7 @@ def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int, progress: Progr
     >>> tokenise(tokenizer, Corpus("en", ["a cat", "a dog"]), max_length=512).lengths  # doctest: +SKIP
     array([4, 4])
     """
-    if len(corpus) == 0:
-        raise InputError(f"the corpus {corpus.name or corpus.language} has no sentences; give at least one")
+    require(len(corpus), f"the corpus {corpus.name or corpus.language} has no sentences; give at least one")
     ids, lengths, words, characters, shortened = [], [], 0.0, 0.0, 0
     borders = tokenizer.num_special_tokens_to_add(pair=False)
     for rows in chunks(range(len(corpus)), TOKENISED_AT_ONCE):
@@ -607,8 +606,7 @@ def perplexity_probe(
     a jackknife interval over blocks of neighbouring sentences. Beside them, where there are any, corpora that are not
     of the language `target` pooled, as target `others`; without a target all, as `all`, where there are several.
     """
-    if not corpora:
-        raise InputError("perplexity needs at least one corpus to evaluate on")
+    require(corpora, "perplexity needs at least one corpus to evaluate on")
     titles = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
     if twice := [title for title in titles if titles.count(title) > 1]:
         raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
