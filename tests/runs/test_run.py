@@ -213,7 +213,9 @@ cli.main()
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_was_stopped_says_so_and_goes_on_when_it_is_resumed(tmp_path, number, code):
     words = [sys.executable, "-c", COMMAND.format(facts=FACTS), tmp_path / "run"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+    # In the background of a shell SIGINT is ignored, and by all that is started there.
+    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **heard) as process:
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
         assert process.wait(timeout=60) == code
