@@ -117,13 +117,6 @@ def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tenso
     return torch.arange(tokens, device=lengths.device) - begun + first, borders
 
 
-def first_position(model: Any) -> int:
-    """The position of a text's first token: after the padding index in the families that reserve it, else 0."""
-    family = FAMILIES[model.config.model_type]
-    after_padding = family.first_position == "padding"
-    return int(model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
-
-
 def packed_arguments(
     family: Family, positions: Tensor, borders: Tensor, longest: int, types: Tensor | None = None
 ) -> dict[str, Any]:

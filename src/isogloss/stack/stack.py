@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
-from isogloss.stack.families import Family
-from isogloss.stack.packing import first_position, packed, packed_arguments, packed_positions
+from isogloss.stack.families import FAMILIES, Family
+from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
@@ -367,6 +367,13 @@ def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[
 def measuring_device(device: torch.device) -> torch.device:
     """Where vectors of a model on this device are compared: a CUDA GPU, else the CPU, which has double precision."""
     return device if device.type == "cuda" else torch.device("cpu")
+
+
+def first_position(model: Any) -> int:
+    """The position of a text's first token: after the padding index in the families that reserve it, else 0."""
+    family = FAMILIES[model.config.model_type]
+    after_padding = family.first_position == "padding"
+    return int(model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
 
 
 @contextmanager
