@@ -8,7 +8,6 @@ samples, as the jackknife needs.
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated, Any, Literal
@@ -238,7 +237,7 @@ def _one_pass(
         how: dict[str, Any] = {"layers": layers, "units": ("sentence", "word") if worded else ("sentence",)}
         how |= {"rows": rows[before:], "chunk": size, "progress": shifted(progress, before, total)}
         # Weights laid out for a CPU's kernels took a quarter more memory here.
-        streams = {corpus.language: stream(stack, corpus, prepared=nullcontext, **how) for corpus in bitext.corpora}
+        streams = {corpus.language: stream(stack, corpus, **how) for corpus in bitext.corpora}
         for done in range(0, len(rows) - before, size):
             chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
             for number, layer in enumerate(layers):

@@ -30,7 +30,6 @@ class Family:
     first_position: position of the first token, "padding" where positions start after the padding index.
     rotary: the module that gives rotary positions. token_types: takes `token_type_ids`. attention: path, within a
     block, of the last projection of its attention, whose output is added to the residual; None: not read.
-    expands, activation: paths, within a block, of a projection and of the activation its result goes straight into.
     kind: decoders and encoder-decoders are read, not cut.
     head: the modules of the masked-LM head, applied in turn to the base model's output, the last of which leaves scores
     over the vocabulary; empty where the family has none that is known. transform: the parts of that head before its
@@ -47,8 +46,6 @@ class Family:
     rotary: str | None = None
     token_types: bool = True
     attention: str | None = None
-    expands: str | None = None
-    activation: str | None = None
     kind: Kind = "encoder"
     head: tuple[str, ...] = ()
     transform: tuple[str, ...] = ()
@@ -60,8 +57,6 @@ class Family:
 _BERT = Family(
     "encoder.layer",
     attention="attention.output.dense",
-    expands="intermediate.dense",
-    activation="intermediate.intermediate_act_fn",
     head=("cls",),
     transform=("cls.predictions.transform",),
 )
@@ -88,8 +83,6 @@ FAMILIES: dict[str, Family] = {
         "transformer.layer",
         token_types=False,
         attention="attention.out_lin",
-        expands="ffn.lin1",
-        activation="ffn.activation",
         head=("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
         transform=("vocab_transform", "vocab_layer_norm"),
         feedforward="hidden_dim",

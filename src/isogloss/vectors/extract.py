@@ -7,7 +7,6 @@ batch a sentence shares changes nothing but rounding.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -20,7 +19,6 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.measures.inputs import double
 from isogloss.progress import Progress, shifted, silent
-from isogloss.stack.linears import Prepared, laid_out
 from isogloss.stack.stack import Chain, Part, Stack, measuring
 from isogloss.text.batches import Batch, encode, group, ranges
 from isogloss.text.corpora import Corpus, shortened
@@ -28,7 +26,6 @@ from isogloss.text.words import words_of
 
 Unit = Literal["sentence", "first", "word", "token"]
 Pool = Literal["mean", "first"]
-WORTH_LAYING_OUT = 128  # sentences from which on laying out the weights takes less time than it saves
 UNITS: tuple[Unit, ...] = ("sentence", "first", "word", "token")
 
 
@@ -65,7 +62,6 @@ def stream(
     chunk: int = 2048,
     tokens: int | None = None,
     encoding: Callable[..., Batch] = encode,
-    prepared: Prepared | None = None,
     progress: Progress = silent,
 ) -> Iterator[Vectors]:
     """Vectors of a corpus, chunk by chunk, in the order of `rows`.
@@ -81,7 +77,6 @@ def stream(
         chunk: sentences to a chunk.
         tokens: padded tokens in a batch, which bounds memory; the default suits the device.
         encoding: makes tokens of sentences, with the parameters of `isogloss.text.batches.encode`.
-        prepared: what `prepare` gave, for several streams that share it.
         progress: is told the sentences done, under the name of the corpus.
     """
     check_corpus(corpus)
@@ -94,7 +89,6 @@ def stream(
     order = list(range(len(corpus)) if rows is None else rows)
     # Where a CPU pads, larger batches would pad more than they save.
     budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
-    ready = prepared or prepare(stack, len(order))
 
     def pooled_by_unit(numbered: Mapping[Unit, tuple[Tensor, Tensor]], _: int, states: Tensor) -> dict[Unit, Tensor]:
         return {
@@ -127,7 +121,7 @@ def stream(
         for members in group(whole.lengths.tolist(), tokens=budget):
             batch = whole.take(members).to(stack.device)
             numbered = {unit: _number_items(batch, unit) for unit in units}
-            with measuring(stack.model), ready():
+            with measuring(stack.model):
                 states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), **how)
             for unit, (own_items, _) in numbered.items():
                 pooled[unit].append(torch.stack([states[layer][unit] for layer in wanted]))
@@ -143,14 +137,6 @@ def stream(
     for start in range(0, len(order), chunk):
         # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
         yield read(order[start : start + chunk], shifted(progress, start, len(order)))
-
-
-def prepare(stack: Stack | Chain, sentences: int) -> Prepared:
-    """What makes reading so many sentences faster: on a CPU, the weights as they are now laid out for its kernels."""
-    if sentences < WORTH_LAYING_OUT:
-        return nullcontext
-    parts = stack.parts if isinstance(stack, Chain) else [stack]
-    return laid_out([(block, part.family) for part in parts for block in part.blocks])
 
 
 def vectors(

@@ -31,7 +31,7 @@ from isogloss.progress import Progress, silent
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Corpus
 from isogloss.text.words import spans
-from isogloss.vectors.extract import TypeSums, prepare, stream
+from isogloss.vectors.extract import TypeSums, stream
 from isogloss.vectors.store import VectorStore
 
 CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
@@ -100,12 +100,11 @@ def type_vectors(
         try:
             room = store.create(in_progress, (len(wanted), len(types), stack.width), dtype=np.float64)
             sums = TypeSums(types, room, exact=False)
-            ready = prepare(stack, total or 10_000)
             # Of a sentence of nothing but control characters nothing is left.
             worded = (sentence for sentence in sentences if spans(sentence, language))
             for part in _parts(worded, len(wanted) * stack.width * 4):
                 corpus = Corpus(language, part)
-                for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part), prepared=ready):
+                for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part)):
                     sums.add(chunk, corpus)
                     shortened += len(chunk.shortened)
                 done += len(part)
