@@ -126,7 +126,7 @@ def open_stream(path: Path) -> Stream:
     with _as_input_error(path):
         counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         tokens = counts["tokens"]
-        ids = np.load(path, mmap_mode="r" if tokens else None)
+        ids = np.load(path, mmap_mode="r" if tokens else None).view(np.ndarray)
         if ids.shape != (tokens,) or ids.dtype.kind != "u":
             raise ValueError(f"its counts speak of {tokens:,} tokens")
         return Stream(ids=ids, **counts)
