@@ -38,6 +38,7 @@ from torch._dynamo.utils import counters
 from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
+from isogloss.progress import listening
 from isogloss.stack.families import configure
 from isogloss.training.loop import Optimisation, Settings, Training, join, train
 from isogloss.training.masked_lm import masked_lm
@@ -203,8 +204,9 @@ def run_ours(case, *, profiled=False):
     )  # fmt: skip
     training = Training(models, objective, settings, join(case.device))
     clock, losses = Clock(case.device, case.warm_up, settings.steps), {}
-    for readings in train(training, progress=lambda _, step, total: clock.tick(step)):
-        losses |= {one["step"]: one["value"] for one in readings}
+    with listening(lambda _, step, total: clock.tick(step)):
+        for readings in train(training):
+            losses |= {one["step"]: one["value"] for one in readings}
     found = clock.result("isogloss", case, losses[case.last])
     if profiled:
         print_profile(training)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 import isogloss as ig
+from isogloss.progress import listening
 from isogloss.vectors.static import type_vectors
 
 SYLLABLES = [first + vowel for first in "bdfgklmnprstvz" for vowel in "aeiou"]
@@ -62,9 +63,8 @@ def measure(given):
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         start = time.perf_counter()
         text = sentences(given.sentences, words)
-        found = type_vectors(
-            stack, text, "en", types=words[:KEPT], folder=Path(folder), total=given.sentences, progress=watch
-        )
+        with listening(watch):
+            found = type_vectors(stack, text, "en", types=words[:KEPT], folder=Path(folder), total=given.sentences)
         seconds = time.perf_counter() - start
         sums = len(stack.cuts) * len(words[:KEPT]) * stack.width * 8  # in float64, gone when the means are known
         disk = ((Path(folder) / "en.npy").stat().st_size + sums) / 2**20

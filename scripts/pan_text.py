@@ -14,7 +14,6 @@ from types import SimpleNamespace
 
 from isogloss.errors import InputError
 from isogloss.papers.pan2021 import SCALES, texts_in
-from isogloss.progress import silent
 
 
 def main(given: list[str]) -> int:
@@ -28,7 +27,7 @@ def main(given: list[str]) -> int:
     scale = SimpleNamespace(**{**vars(SCALES[asked.scale]), "limit": asked.limit})
     texts = texts_in(asked.out, scale, asked.data)
     try:
-        texts.write(silent)
+        texts.write()
     except InputError as error:
         sys.stderr.write(f"{error}\n")
         return 2

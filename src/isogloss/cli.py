@@ -21,8 +21,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from isogloss import progress
 from isogloss.errors import InputError, ended_in_order
+from isogloss.progress import bar
 from isogloss.recipes import RECIPES
 
 INTERRUPTED = 130
@@ -146,7 +146,7 @@ def carry_out(
 ) -> None:
     """Do work in a run folder, draw its page and say what came out; of jobs that failed it is said last.
 
-    work: `work(out=folder, resume=resume, progress=bars)` returns the table. usual: the folder where `out` names none.
+    work: `work(out=folder, resume=resume)` returns the table. usual: the folder where `out` names none.
     sentences: what to say of the table, by default the verdict on the run. report: whether the page is drawn, where the
     packages for that are installed.
     """
@@ -159,9 +159,9 @@ def carry_out(
     first, failure, page = launched()[0] == 0, None, None
     if first:
         check_folder(folder, resume=resume)
-    with _bars(quiet or not first) as bars:
+    with _bars(quiet or not first):
         try:
-            table = work(out=folder, resume=resume, progress=bars)
+            table = work(out=folder, resume=resume)
         except JobsFailed as error:
             failure, table = error, read_rows(folder) if (folder / "rows.csv").is_file() else ()
             if not len(table):
@@ -169,7 +169,7 @@ def carry_out(
         if not first:
             return
         if report and len(table) and _can_draw():
-            page = write_page([folder], folder / "report.html", bars)
+            page = write_page([folder], folder / "report.html")
     findings = (sentences(table) if sentences else verdict(folder)) if len(table) else []
     for sentence in [*findings, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
         typer.echo(sentence)
@@ -292,8 +292,8 @@ def report_command(
     """
     from isogloss.report import write_page
 
-    with _bars(quiet) as bars:
-        page = write_page(runs, out or runs[0] / "report.html", bars)
+    with _bars(quiet):
+        page = write_page(runs, out or runs[0] / "report.html")
     typer.echo(f"report: {page}")
 
 
@@ -304,8 +304,8 @@ def export_command() -> Any:
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
-        with _bars(quiet) as bars:
-            done = export(model, folder, progress=bars, **given)
+        with _bars(quiet):
+            done = export(model, folder, **given)
         for name, value in done.facts.items():
             if not name.startswith("hash"):
                 typer.echo(f"{name}: {value}")
@@ -338,8 +338,8 @@ def data_list(data: DataFolder = None) -> None:
     from isogloss.text.catalog import data_dir, listing
 
     table = Table("name", "kind", "languages", "rows", "MB", "about", box=None, header_style="bold")
-    with progress.bar() as bars:
-        sets = listing(data_dir(data), bars)
+    with bar():
+        sets = listing(data_dir(data))
     for entry in sets:
         languages = " ".join(entry.languages[:12])
         languages += f" ... ({len(entry.languages)})" if len(entry.languages) > 12 else ""
@@ -356,8 +356,8 @@ def data_check(data: DataFolder = None) -> None:
     """
     from isogloss.text.catalog import check, data_dir
 
-    with progress.bar() as bars:
-        checked = check(data_dir(data), bars)
+    with bar():
+        checked = check(data_dir(data))
     for problem in checked.problems:
         typer.echo(problem)
     if checked.unchecked:
@@ -498,5 +498,5 @@ def _can_draw() -> bool:
     return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
 
 
-def _bars(quiet: bool) -> AbstractContextManager[progress.Progress]:
-    return nullcontext(progress.silent) if quiet else progress.bar()
+def _bars(quiet: bool) -> AbstractContextManager[None]:
+    return nullcontext() if quiet else bar()

@@ -1,40 +1,78 @@
-"""How long work tells how far it is: a callback `(stage, done, total)`, shown by whoever is in front of a person.
+"""How long work tells how far it is: `progress(stage, done, total)`, shown by whoever is in front of a person.
 
 What follows a colon and a space in a stage is news of it: `training: loss 3.214` goes on with the bar of `training`.
 
-The library never prints. A function that can take more than two seconds accepts `progress=`; the command line and
-notebooks pass `bar()`, everything else the silent default.
+The library never prints. Work that can take more than two seconds tells the current listener, which is silent unless
+somebody listens: the command line and notebooks inside `with bar():`, others inside `with listening(callback):`.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import TypeVar
 
-Progress = Callable[[str, int, int], None]
+Listener = Callable[[str, int, int], object]
+T = TypeVar("T")
 
 
 def silent(stage: str, done: int, total: int) -> None:
     """Say nothing."""
 
 
-def named(progress: Progress, stage: str) -> Progress:
-    """The same progress under one name, whatever the work calls its stages."""
-    return lambda _, done, total: progress(stage, done, total)
+listener: ContextVar[Listener] = ContextVar("listener", default=silent)
+"""The listener. Threads do not inherit it: what runs in another one takes `listener.get()` along and calls that."""
 
 
-def shifted(progress: Progress, before: int, whole: int) -> Progress:
-    """The progress of one part of some work, shown as that of the whole: `before` was done before it began."""
-    return lambda stage, done, _: progress(stage, before + done, whole)
+def progress(stage: str, done: int, total: int) -> None:
+    """Tell the current listener that so many of all are done."""
+    listener.get()(stage, done, total)
 
 
 @contextmanager
-def bar() -> Iterator[Progress]:
+def listening(callback: Listener) -> Iterator[None]:
+    """Let a callback `(stage, done, total)` hear the progress of the block; `silent` lets nobody hear it.
+
+    Not for a block that yields: whoever takes the values would be heard, too. `named` and `shifted` are for that.
+    """
+    token = listener.set(callback)
+    try:
+        yield
+    finally:
+        listener.reset(token)
+
+
+def named(stage: str, work: Iterable[T]) -> Iterator[T]:
+    """What some work yields, its progress told under one name, whatever it calls its stages."""
+    return _retold(work, lambda _, done, total: (stage, done, total))
+
+
+def shifted(before: int, whole: int, work: Iterable[T]) -> Iterator[T]:
+    """What part of some work yields, its progress told as that of the whole: `before` was done before it began."""
+    return _retold(work, lambda stage, done, _: (stage, before + done, whole))
+
+
+def _retold(work: Iterable[T], change: Callable[[str, int, int], tuple[str, int, int]]) -> Iterator[T]:
+    remaining = iter(work)
+
+    def advance() -> T:
+        outer = listener.get()
+        with listening(lambda stage, done, total: outer(*change(stage, done, total))):
+            return next(remaining)
+
+    with suppress(StopIteration):
+        while True:  # without a variable for what is yielded, which would hold it while the next is computed
+            yield advance()
+
+
+@contextmanager
+def bar() -> Iterator[None]:
     """Show one rich progress bar per stage on standard error while the block runs."""
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bars, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     tasks: dict[str, TaskID] = {}
-    with Bars(*columns, console=Console(stderr=True)) as bars:
+    with Progress(*columns, console=Console(stderr=True)) as bars:
 
         def show(stage: str, done: int, total: int) -> None:
             name = stage.partition(": ")[0]
@@ -42,4 +80,5 @@ def bar() -> Iterator[Progress]:
                 tasks[name] = bars.add_task(stage, total=total)
             bars.update(tasks[name], description=stage, completed=done, total=total)
 
-        yield show
+        with listening(show):
+            yield

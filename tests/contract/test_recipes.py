@@ -82,7 +82,7 @@ def test_a_recipe_is_a_command_with_the_shared_options_and_an_example(name):
     command = recipe_command(name)
     options = {parameter.name for parameter in command.params}
     assert options >= SHARED
-    assert set(inspect.signature(find_recipe(name).call).parameters) - {"bitext", "progress"} <= options
+    assert set(inspect.signature(find_recipe(name).call).parameters) - {"bitext"} <= options
     assert f"Example: isogloss {name}" in command.help
     assert all(parameter.help for parameter in command.params), "every option says what it is for"
 
@@ -91,7 +91,7 @@ def test_a_recipe_is_a_command_with_the_shared_options_and_an_example(name):
 def test_a_recipe_can_be_called_from_python_and_as_a_job(name):
     recipe = find_recipe(name)
     parameters = inspect.signature(recipe.call).parameters
-    assert {"out", "resume", "progress"} <= set(parameters)
+    assert {"out", "resume"} <= set(parameters)
     assert next(iter(parameters)) == next(iter(recipe.parameters)) == ("text" if name == "pretrain" else "model")
     assert ("bitext" in recipe.parameters) is ("bitext" in parameters)
     assert getattr(ig, name).recipe is recipe and inspect.signature(getattr(ig, name)).parameters == parameters

@@ -25,6 +25,7 @@ from isogloss.measures.word_alignment import (
     one_to_one,
     place_prior,
 )
+from isogloss.progress import listening
 
 GROW = "grow-diag-final-and"
 
@@ -337,7 +338,8 @@ def test_every_target_word_is_shared_out_once():
 
 def test_progress_counts_both_directions():
     told = []
-    align_words(split(ENGLISH), split(GERMAN), iterations=2, progress=lambda *report: told.append(report))
+    with listening(lambda *news: told.append(news)):
+        align_words(split(ENGLISH), split(GERMAN), iterations=2)
     assert told == [(stage, done, 4) for stage in ("aligning words", "aligning words back") for done in (1, 2, 3, 4)]
 
 

@@ -13,7 +13,6 @@ from isogloss.papers import jexus2020
 from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs
 from isogloss.papers.paper import Request, drawn, find, outline_lines, selected
 from isogloss.papers.results import Results, mean_over
-from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.readers.examples import read_pairs
@@ -264,7 +263,7 @@ def test_texts_are_the_parts_that_are_wanted(tmp_path):
     assert sorted(labels) == ["contradiction", "entailment", "neutral"]
     assert {line[0] for line in found["sick-test-nl.tsv"]} <= {f"zin {one}" for one in range(1, 6)}
     assert texts.facts["notes"] == []
-    texts.write(silent)
+    texts.write()
     assert [one.label for one in read_pairs(texts.path("sick-test-nl.tsv"))] == labels
     cut = rows_of(texts_of(folder, limit=8))
     assert [len(cut[name]) for name in ("mnli-train.tsv", "xnli-test-de.tsv", "xnli.tsv")] == [8, 6, 9]

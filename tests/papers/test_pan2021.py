@@ -16,7 +16,6 @@ from isogloss.papers import pan2021 as paper
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, texts_in
 from isogloss.papers.paper import Request, find, outline_lines, selected
 from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
-from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
 from isogloss.text.readers.examples import read_pairs, read_questions
@@ -419,7 +418,7 @@ def test_letters_are_what_copies_are_known_by():
 def texts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("data")
     found = texts_in(folder / "text", small_scale(), str(data_folder(folder)))
-    found.write(silent)
+    found.write()
     return found
 
 
@@ -470,7 +469,7 @@ def test_of_other_sources_the_lowest_places_are_taken_and_missing_ones_passed_ov
         choose_pairs(sources, ("en", "ru"), (), most)
     shutil.rmtree(folder / "tatoeba_train")
     with pytest.raises(ig.InputError, match="tatoeba_train is missing: parallel text; give it, or tables of your own"):
-        texts_in(tmp_path / "text", small_scale(), str(folder)).write(silent)
+        texts_in(tmp_path / "text", small_scale(), str(folder)).write()
 
 
 def test_tasks_are_what_transfer_reads(texts):
@@ -496,7 +495,7 @@ def test_prepared_texts_are_the_same_and_are_refused_where_they_are_not(texts):
     again = prepared(texts.folder)
     assert again.facts["hashes"] == texts.facts["hashes"] and again.facts["notes"] == texts.facts["notes"]
     times = {path: path.stat().st_mtime_ns for path in texts.folder.rglob("*")}
-    again.write(silent)
+    again.write()
     assert {path: path.stat().st_mtime_ns for path in texts.folder.rglob("*")} == times
     with pytest.raises(ig.InputError, match="were prepared otherwise: their limit is None, and 9 is asked for"):
         prepared(texts.folder, limit=9).facts["hashes"]
@@ -519,7 +518,7 @@ def test_a_file_that_is_missing_is_named(name, tmp_path):
     folder = data_folder(tmp_path)
     (folder / name).unlink()
     with pytest.raises(ig.InputError, match=f"{name} is missing"):
-        texts_in(tmp_path / "text", small_scale(), str(folder)).write(silent)
+        texts_in(tmp_path / "text", small_scale(), str(folder)).write()
 
 
 ALIGNMENTS = {"before", "both", "tlm", "contrastive", "unshuffled", "10%", "search"}

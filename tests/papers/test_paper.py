@@ -7,7 +7,6 @@ import pytest
 
 import isogloss as ig
 from isogloss.papers.paper import PREPARED, Outline, Paper, Request, Texts, join_jobs, option, scale_table
-from isogloss.progress import silent
 from isogloss.recipes.jobs import Job
 
 
@@ -19,7 +18,7 @@ def test_texts_are_made_when_they_are_needed_and_written_once(tmp_path):
     Texts(tmp_path / "text", never).path("a.txt")  # a dry run reads nothing
     contents = {"a.txt": "één\n", "part/b.txt.gz": "twee\n"}
     texts = Texts(tmp_path / "text", lambda: contents, wanted={"a.txt": 2, "part/b.txt.gz": 1}, notes=["few"])
-    texts.write(silent)
+    texts.write()
     assert Path(texts.path("a.txt")).read_text(encoding="utf-8") == "één\n"
     assert set(texts.facts["hashes"]) == set(contents)
     assert texts.facts["notes"] == [
@@ -34,9 +33,9 @@ def test_prepared_texts_are_taken_as_they_are_unless_something_else_is_asked_for
     with pytest.raises(ig.InputError, match="holds no prepared texts"):
         Texts(tmp_path, never, asked={"pairs": 5}, must_exist=True).facts["hashes"]
     first = Texts(tmp_path, lambda: contents, asked={"pairs": 5, "shares": (0.1, 1.0)}, notes=["few"])
-    first.write(silent)
+    first.write()
     again = Texts(tmp_path, never, asked={"pairs": 5, "shares": (0.1, 1.0)})
-    again.write(silent)
+    again.write()
     assert again.facts["hashes"] == first.facts["hashes"] and again.facts["notes"] == ["few"]
     with pytest.raises(ig.InputError, match="their pairs is 5, and 6 is asked for"):
         Texts(tmp_path, never, asked={"pairs": 6}).facts["hashes"]

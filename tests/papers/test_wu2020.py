@@ -17,7 +17,6 @@ from isogloss.measures.statistics import correlation
 from isogloss.papers import wu2020 as paper
 from isogloss.papers.paper import Request, find, outline_lines, selected
 from isogloss.papers.results import Results, mean_over, seed_mean_rows
-from isogloss.progress import silent
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, records, row
 from tiny_commands import command_line, parse
@@ -447,15 +446,15 @@ def test_texts_are_cut_written_and_then_need_no_data_any_more(tmp_path):
 
     texts = planned("run")
     contents, hashes = texts.contents, texts.facts["hashes"]
-    texts.write(silent)
+    texts.write()
     for path in (tmp_path / "run" / "text").glob("pretrain.d*"):
         path.unlink()  # once packed, text to pretrain on may be gone
     again = planned("run", None, None)
     assert (
         again.facts["hashes"] == hashes == json.loads((tmp_path / "run" / "text" / "texts.json").read_text())["hashes"]
     )
-    again.write(silent)
-    planned("other").write(silent)
+    again.write()
+    planned("other").write()
     packed = [(tmp_path / folder / "text" / "pretrain.fr.txt.gz").read_bytes() for folder in ("run", "other")]
     assert packed[0] == packed[1]  # no time and no name of a file inside
     english, second = (set(contents[f"pretrain.{language}.txt.gz"].splitlines()) for language in ("en", "en2"))

@@ -19,6 +19,7 @@ import pandas as pd
 import pytest
 
 import isogloss as ig
+from isogloss.progress import listening
 from isogloss.recipes import cluster as cluster_module
 from isogloss.recipes.cluster import Share, find_ray, machine_fault, on_cluster, run_worker
 from isogloss.recipes.jobs import Job, run_jobs
@@ -125,8 +126,8 @@ def a_machine_is_lost_in_a_sweep(cluster, victim, model, folder, monkeypatch):
 
     killer = threading.Thread(target=kill)
     killer.start()
-    remote = {"cluster": cluster.address, "cpus": 2, "progress": lambda *news: told.append(news)}
-    there = ig.sweep("transfer", grid=grid, out=folder / "there", **remote, **given)
+    with listening(lambda *news: told.append(news)):
+        there = ig.sweep("transfer", grid=grid, out=folder / "there", cluster=cluster.address, cpus=2, **given)
     killer.join()
     here = ig.sweep("transfer", grid=grid, out=folder / "here", **given)
     pd.testing.assert_frame_equal(there, here)
@@ -196,14 +197,16 @@ def no_machine_is_left(folder, monkeypatch):
     with (
         monkeypatch.context() as change,
         pytest.raises(ig.InputError, match="no machine with 1 CPU is left in the clu"),
+        listening(lose),
     ):
-        run_jobs(made(folder, one="long"), executor=on_cluster("auto", lease=LEASE), progress=lose)
+        run_jobs(made(folder, one="long"), executor=on_cluster("auto", lease=LEASE))
     wait_for(lambda: not list(folder.glob("*.lease")))
 
 
 def a_worker_is_taken_for_dead_and_runs_on(folder):
     told = []
-    run_jobs(made(folder, one="zombie"), executor=on_cluster("auto", lease=LEASE), progress=lambda *n: told.append(n))
+    with listening(lambda *news: told.append(news)):
+        run_jobs(made(folder, one="zombie"), executor=on_cluster("auto", lease=LEASE))
     assert ("jobs: one lost its machine and goes on elsewhere", 1, 1) in told
     order = [event for _, event, *_ in events(folder)]
     assert order == ["start", "begin", "start", "end", "found"]  # the second waited, and found the work done

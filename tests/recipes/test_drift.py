@@ -8,6 +8,7 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.papers.hussain2020 import DEFECTS, effect_rows
 from isogloss.papers.paper import with_defects
+from isogloss.progress import listening
 from isogloss.recipes.drift import curve_rows, drift, overlap_notes, read_corpora, split, tokenise_corpora
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
@@ -174,21 +175,16 @@ def test_a_killed_run_resumes_to_the_same_rows(tuning, tmp_path, changes):
         if stage.startswith("tuning last:1") and done == 3:
             raise Killed
 
-    with pytest.raises(Killed):
-        drift(model, out=tmp_path / "killed", progress=kill, **options)
+    with pytest.raises(Killed), listening(kill):
+        drift(model, out=tmp_path / "killed", **options)
     legacy = " legacy:all" if changes else ""
     assert f"tuning freeze:0{legacy}, seed 0 (1 of 2)" in stages
     assert f"tuning last:1{legacy}, seed 0 (2 of 2)" in stages
     folder = f"last-1{legacy.replace(':', '-').replace(' ', '-')}-seed-0"
     assert (tmp_path / "killed" / "checkpoints" / folder / "step-0000002").is_dir()
     again = []
-    resumed = drift(
-        model,
-        out=tmp_path / "killed",
-        resume=True,
-        progress=lambda stage, done, _: again.append((stage, done)),
-        **options,
-    )
+    with listening(lambda stage, done, _: again.append((stage, done))):
+        resumed = drift(model, out=tmp_path / "killed", resume=True, **options)
     pd.testing.assert_frame_equal(resumed, straight, check_exact=True)
     assert {stage for stage, _ in again if stage.startswith("tuning")} == {f"tuning last:1{legacy}, seed 0 (2 of 2)"}
     assert min(done for stage, done in again if stage.startswith("tuning")) >= 2

@@ -9,6 +9,7 @@ import time
 import pytest
 
 import isogloss as ig
+from isogloss.progress import listening
 from isogloss.recipes import jobs as jobs_module
 from isogloss.recipes.jobs import Job, one_by_one, run_jobs, side_by_side
 from isogloss.runs import read_facts
@@ -31,10 +32,9 @@ def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
     jobs = [Job(name, "drift", {"model": first, "seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
     told = []
     begun = time.perf_counter()
-    with pytest.raises(
-        ig.InputError, match=r"1 of 4 jobs failed, gone first: there is no gone; all it said is in .*gone\.log"
-    ):
-        run_jobs(jobs, parallel=4, progress=lambda *news: told.append(news))
+    failed = r"1 of 4 jobs failed, gone first: there is no gone; all it said is in .*gone\.log"
+    with pytest.raises(ig.InputError, match=failed), listening(lambda *news: told.append(news)):
+        run_jobs(jobs, parallel=4)
     assert time.perf_counter() - begun < 4 * 0.3 + 5
     assert [job.done for job in jobs] == [True, False, True, True]
     assert read_facts(tmp_path / "two")["given"] == {"model": "here", "seed": 1}
@@ -62,7 +62,7 @@ def test_a_signal_to_end_ends_the_jobs_too(tmp_path, monkeypatch):
 
 
 def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path, monkeypatch):
-    def call(job, progress):
+    def call(job):
         if job.options["model"] == "gone":
             raise ig.InputError("there is no gone")
         if job.options["model"] == "broken":
@@ -95,7 +95,7 @@ facts = {"status": "finished", "seen": os.environ.get("CUDA_VISIBLE_DEVICES")}
 def test_a_job_runs_after_what_it_needs_and_not_where_that_failed(tmp_path, monkeypatch):
     order = []
 
-    def call(job, progress):
+    def call(job):
         order.append(job.name)
         if job.options["model"] == "gone":
             raise ig.InputError("there is no gone")
@@ -119,11 +119,11 @@ def test_devices_take_turns_and_a_process_sees_one(tmp_path, monkeypatch):
     monkeypatch.setattr("isogloss.recipes.jobs.WORKER", (sys.executable, "-c", SEEING))
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, 7")
     jobs = [Job(str(number), "map", {"model": "m"}, tmp_path / str(number), {}) for number in range(6)]
-    assert side_by_side(4, ["cuda:0", "cuda:1"])(jobs[:4], lambda *_: None) == []
+    assert side_by_side(4, ["cuda:0", "cuda:1"])(jobs[:4]) == []
     assert [read_facts(job.folder)["seen"] for job in jobs[:4]] == ["4", "7", "4", "7"]
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert side_by_side(1, ["cuda:1"])(jobs[4:5], lambda *_: None) == []
-    assert side_by_side(1)(jobs[5:], lambda *_: None) == []
+    assert side_by_side(1, ["cuda:1"])(jobs[4:5]) == []
+    assert side_by_side(1)(jobs[5:]) == []
     assert [read_facts(job.folder)["seen"] for job in jobs[4:]] == ["1", None]
 
 

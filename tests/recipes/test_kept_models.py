@@ -11,6 +11,7 @@ import torch
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.progress import listening
 from isogloss.recipes.drift import drift, read_corpora, tokenise_corpora
 from isogloss.recipes.recipe import model_name
 from isogloss.recipes.sweep import over_steps, saved_models, with_saved_models
@@ -86,8 +87,8 @@ def test_a_resumed_run_writes_no_model_twice_and_the_same_ones(tuned, tuning, tm
         if len(written) == 2 and done == 5:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        drift(model, out=tmp_path / "run", progress=kill, **options)
+    with pytest.raises(KeyboardInterrupt), listening(kill):
+        drift(model, out=tmp_path / "run", **options)
     half = tmp_path / "run" / "models" / TRAININGS[1] / ".step-4.99999.part"
     half.mkdir()  # what a kill in the middle of writing leaves
     drift(model, out=tmp_path / "run", resume=True, **options)

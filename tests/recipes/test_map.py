@@ -11,6 +11,7 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
 from isogloss.measures.word_alignment import alignment_error_rate, itermax_links
+from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows
 from isogloss.runs.table import KEY
@@ -144,13 +145,13 @@ def test_a_run_stopped_anywhere_resumes_to_the_same_rows(stack, bitext, tmp_path
     whole = ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "whole")
     told = []
 
-    def stop(*progress):
-        told.append(progress)
+    def stop(*news):
+        told.append(news)
         if len(told) == moment:
             raise Stop
 
-    with pytest.raises(Stop):
-        ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", progress=stop)
+    with pytest.raises(Stop), listening(stop):
+        ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run")
     resumed = ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", resume=True)
     columns = list(whole.columns)
     pd.testing.assert_frame_equal(
@@ -163,8 +164,8 @@ def test_a_run_resumed_after_its_reading_does_not_read_again(stack, bitext, tmp_
         if stage.startswith("comparing") and done == 2:
             raise Stop
 
-    with pytest.raises(Stop):
-        ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", progress=stop)
+    with pytest.raises(Stop), listening(stop):
+        ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run")
     monkeypatch.setattr(map_recipe, "stream", lambda *_, **__: pytest.fail("read again"))
     ig.map(stack, bitext, sample=20, points=0, out=tmp_path / "run", resume=True)
 

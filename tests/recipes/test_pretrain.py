@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 
 import isogloss as ig
 from isogloss import cli
+from isogloss.progress import listening
 from isogloss.recipes.model_card import perplexity_lines
 from isogloss.recipes.packed_text import repeat_files
 from isogloss.recipes.pretrain import pretrain
@@ -236,7 +237,8 @@ def test_held_out_files_and_parallel_text_are_measured(files, tmp_path):
 
 def test_hashing_and_packing_and_training_show_how_far_they_are(files, tmp_path):
     seen = {}
-    made(files, tmp_path / "run", progress=lambda stage, done, total: seen.setdefault(stage, []).append((done, total)))
+    with listening(lambda stage, *how_far: seen.setdefault(stage, []).append(how_far)):
+        made(files, tmp_path / "run")
     stages = {stage.partition(":")[0] for stage in seen}
     assert {"hashing the text", "tokenizer of qaa, qab", "packing qaa", "packing qab", "training"} == stages
     size = sum(path.stat().st_size for path in files.values())

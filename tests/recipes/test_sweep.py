@@ -12,6 +12,7 @@ import pytest
 
 import isogloss as ig
 import tiny_alignment
+from isogloss.progress import listening
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import (
@@ -48,7 +49,8 @@ def test_jobs_give_the_rows_they_give_alone_in_one_table(given, tmp_path):
     news = []
     grid = {"plans": ["freeze:1", "freeze:-1"], "seed": [0, 1, 2]}
     out = tmp_path / "run"
-    table = ig.sweep("transfer", grid=grid, out=out, progress=lambda *each: news.append(each), **given)
+    with listening(lambda *each: news.append(each)):
+        table = ig.sweep("transfer", grid=grid, out=out, **given)
     assert ("jobs", 6, 6) in news and ("checking the grid", 4, 4) in news
     pd.testing.assert_frame_equal(table, read_rows(out))
     assert len(list((out / "jobs").glob("*/run.json"))) == 6

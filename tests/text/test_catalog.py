@@ -7,6 +7,7 @@ import json
 import pytest
 
 from isogloss.errors import InputError
+from isogloss.progress import listening
 from isogloss.text import read_bitext, resolve
 from isogloss.text.catalog import check, data_dir, data_sets, files_by_kind, find_lexicon, listing
 
@@ -164,7 +165,8 @@ def test_a_check_goes_on_after_a_problem_and_does_not_flood(data):
 
 def test_progress_is_told(data):
     told = []
-    check(data(), lambda stage, done, total: told.append((stage, done, total)))
+    with listening(lambda *news: told.append(news)):
+        check(data())
     assert told[-1] == ("checking", len(FILES), len(FILES))
 
 

@@ -8,6 +8,7 @@ import pytest
 from tokenizers import processors
 
 from isogloss.errors import InputError
+from isogloss.progress import listening
 from isogloss.text.sampling import ItemSampler
 from isogloss.text.streams import (
     borders_of,
@@ -140,7 +141,8 @@ def test_a_damaged_or_foreign_file_is_named(tokenizer, tmp_path, damage):
 def test_progress_counts_bytes(tokenizer, tmp_path):
     told = []
     size = sum(len(text.encode()) + 1 for text in TEXT)
-    pack(tokenizer, TEXT, tmp_path / "en.npy", language="en", total=size, progress=lambda *one: told.append(one))
+    with listening(lambda *news: told.append(news)):
+        pack(tokenizer, TEXT, tmp_path / "en.npy", language="en", total=size)
     assert told == [("packing en", size, size)]
 
 

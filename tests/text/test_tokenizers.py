@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoConfig, AutoTokenizer
 
 from isogloss.errors import InputError
+from isogloss.progress import listening
 from isogloss.text import embedded
 from isogloss.text.tokenizers import SPECIAL, _rates, _spread, train_tokenizers
 
@@ -227,5 +228,7 @@ def test_empty_text_and_wrong_choices_are_refused():
 
 def test_progress_reaches_the_end():
     told = []
-    train_tokenizers(texts("en"), size=200, progress=lambda *report: told.append(report))
+    with listening(lambda *news: told.append(news)):
+        train_tokenizers(texts("en"), size=200)
+    assert len(told) > 1, "also while the trainer draws the text, in a thread of its own"
     assert told[-1][1] == told[-1][2] > 0

@@ -12,6 +12,7 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.errors import InputError
 from isogloss.measures import perplexity_interval
+from isogloss.progress import listening
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES
 from isogloss.text.batches import marks as marks_of
@@ -107,7 +108,8 @@ def test_sentences_are_what_the_tokenizer_gives(monkeypatch):
     monkeypatch.setattr(masked_lm, "TOKENISED_AT_ONCE", 3)
     told = []
     text = Corpus("en", TEXT)
-    found = tokenise(TOKENIZER, text, max_length=64, progress=lambda *how: told.append(how))
+    with listening(lambda *news: told.append(news)):
+        found = tokenise(TOKENIZER, text, max_length=64)
     assert [row.tolist() for row in rows_of(found)] == TOKENIZER(TEXT)["input_ids"]
     assert (found.name, found.language, len(found), found.shortened) == ("en", "en", len(TEXT), 0)
     assert found.characters == sum(map(len, TEXT))

@@ -10,6 +10,7 @@ import torch
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.progress import listening
 from isogloss.text.invented import invented
 from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.vectors import static
@@ -49,9 +50,8 @@ def test_type_vectors_are_means_over_all_uses_at_every_layer(stack, tmp_path, mo
     whole = type_vectors(stack, iter(TEXT), "en", types=chosen, folder=tmp_path / "a")
     monkeypatch.setattr(static, "CHUNK_BYTES", 1)  # a sentence at a time
     told = []
-    apart = type_vectors(
-        stack, iter(TEXT), "en", types=chosen, folder=tmp_path / "b", progress=lambda *one: told.append(one)
-    )
+    with listening(lambda *news: told.append(news)):
+        apart = type_vectors(stack, iter(TEXT), "en", types=chosen, folder=tmp_path / "b")
     assert whole.counts.tolist() == [5, 3, 2, 1]
     assert whole.words == chosen[:4], "a word that does not occur has no vector"
     assert len(told) == len(TEXT) and whole.sentences == apart.sentences == len(TEXT)
@@ -79,7 +79,8 @@ def test_memory_is_bounded_by_the_vocabulary(stack, tmp_path):
     def watch(stage, done, total):
         assert len(alive) <= done + 1, "sentences are drawn only when they are needed"
 
-    found = type_vectors(stack, endless(), "en", types=["cat"], folder=tmp_path, layers=[0, 1], progress=watch)
+    with listening(watch):
+        found = type_vectors(stack, endless(), "en", types=["cat"], folder=tmp_path, layers=[0, 1])
     assert found.counts.tolist() == [700]
 
 

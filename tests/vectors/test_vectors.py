@@ -1,10 +1,12 @@
 import weakref
+from functools import partial
 
 import pytest
 import torch
 
 import isogloss as ig
 from isogloss.errors import InputError
+from isogloss.progress import listening, shifted
 from isogloss.stack import load
 from isogloss.text.batches import chunks, encode, group
 from isogloss.text.corpora import Corpus
@@ -162,22 +164,25 @@ def test_sentences_without_a_language_are_refused(tiny, given):
 
 def test_progress_reaches_the_total(tiny):
     seen = []
-    list(stream(load(tiny("bert")), CORPUS, chunk=3, progress=lambda *told: seen.append(told)))
+    with listening(lambda *news: seen.append(news)):
+        list(stream(load(tiny("bert")), CORPUS, chunk=3))
     assert seen[-1] == ("reading en", len(TEXT), len(TEXT))
     assert [done for _, done, _ in seen] == sorted(done for _, done, _ in seen)
 
 
-def test_a_chunk_let_go_is_not_held_while_the_next_is_computed(tiny):
+@pytest.mark.parametrize("around", [iter, partial(shifted, 0, len(TEXT))])
+def test_a_chunk_let_go_is_not_held_while_the_next_is_computed(tiny, around):
     """Held, it would double the memory of a long stream."""
     held, known = [], []
 
     def told(*_):
         held.append(any(one() is not None for one in known))
 
-    for chunk in stream(load(tiny("bert")), CORPUS, chunk=3, progress=told):
-        known.append(weakref.ref(chunk.values["sentence"]))
-        del chunk
-    assert len(known) == 3
+    with listening(told):
+        for chunk in around(stream(load(tiny("bert")), CORPUS, chunk=3)):
+            known.append(weakref.ref(chunk.values["sentence"]))
+            del chunk
+    assert len(known) == 3 and len(held) >= 3
     assert not any(held)
 
 

@@ -44,7 +44,7 @@ from torch import Tensor, nn
 from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
 from isogloss.mappings import Mapping as Fitted, load_mapping
-from isogloss.progress import Progress, silent
+from isogloss.progress import listening, silent
 from isogloss.recipes.model_card import markdown_table, model_card, read_metadata
 from isogloss.recipes.recipe import Option, check_arguments, joined_corpus, language_files, model_name
 from isogloss.runs.run import read_facts
@@ -126,10 +126,10 @@ class Encoder:
                 merged.append(step)
         return merged
 
-    def vectors(self, corpus: Corpus, *, progress: Progress = silent) -> Tensor:
+    def vectors(self, corpus: Corpus) -> Tensor:
         """What isogloss itself gives, (sentences, width), float32: every export is held to this."""
         unit: Unit = "sentence" if self.pooling == "mean" else "first"
-        x = vectors(self.stack, corpus, layers=[self.layer], unit=unit, progress=progress)[0]
+        x = vectors(self.stack, corpus, layers=[self.layer], unit=unit)[0]
         if self.mapping is not None and self.side == "source":
             x = self.mapping(x)
         elif self.mapping is not None and self.mapping.restore == "normalised":
@@ -408,7 +408,6 @@ def export(
     side: Annotated[Side, "the mapping's space these sentences are of: source or target"] = "source",
     centre: Annotated[list[str] | Corpus | Bitext | None, "text whose mean is subtracted, LANG=FILE"] = None,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
-    progress: Progress = silent,
 ) -> Exported:
     """Write a model, cut at a layer, as a folder that gives isogloss' vectors without isogloss.
 
@@ -444,14 +443,15 @@ def export(
         files = {} if centre is None else language_files(centre, option="centre")
         texts = [joined_corpus(language, own) for language, own in files.items()]
     if texts:  # the mean of the languages' means, in float64: a language with more text does not count for more
-        means = [encoder.vectors(text, progress=progress).mean(dim=0, dtype=torch.float64) for text in texts]
+        means = [encoder.vectors(text).mean(dim=0, dtype=torch.float64) for text in texts]
         encoder = replace(encoder, mean=torch.stack(means).mean(dim=0))
     metadata = inherited(source_cards(source, revision))
     licence = str(metadata.get("license", "the source's card names none"))
     facts = _facts(model, encoder, mapping, texts, tokens=to == "transformers") | {"licence": licence}
     with whole_folder(target) as beside:
         kind.write(beside, encoder)
-        difference = _check_vectors(beside, encoder, kind, to)
+        with listening(silent):
+            difference = _check_vectors(beside, encoder, kind, to)
         pre_norm = stack.family.norm is not None
         write_text(beside / "README.md", _card(to, model_name(source), facts, metadata, pre_norm, difference))
         require(not target.exists(), f"{target} was made by someone else meanwhile; choose another folder")

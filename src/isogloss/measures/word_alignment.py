@@ -35,7 +35,7 @@ from torch.nn.functional import normalize
 
 from isogloss.errors import InputError, require
 from isogloss.measures.inputs import Sums, double, matrix, same_width
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 
 Link = tuple[int, int]
 Floats = NDArray[np.float64]
@@ -287,7 +287,6 @@ def align_words(
     symmetrise: str = "grow-diag-final-and",
     model: Model = STANDARD,
     extra: tuple[Sentences, Sentences] | None = None,
-    progress: Progress = silent,
 ) -> list[list[Link]]:
     """Link the words of sentences that translate each other.
 
@@ -298,7 +297,6 @@ def align_words(
         symmetrise: how the directions are joined: `intersection`, `union` or `grow-diag-final-and`.
         model: the numbers of the model that are not fitted.
         extra: more (source, target) sentences to count but not to link: a few thousand are weak statistics.
-        progress: told the rounds done, one stage for each direction.
 
     Returns:
         Links (i, j) of each sentence in rising order; none where a side is empty.
@@ -318,7 +316,7 @@ def align_words(
     met = count_words([*source, *extra[0]], [*target, *extra[1]])
     directions = []
     for stage in ("aligning words", "aligning words back"):
-        table = fit(met, model, iterations=iterations, stage=stage, progress=progress)
+        table = fit(met, model, iterations=iterations, stage=stage)
         directions.append(best_links(met, table, model=model, sentences=len(source)))
         del table  # as large as the counts: not kept while the other direction is fitted
         met = flip(met)
@@ -397,9 +395,7 @@ def maximise(met: Cooccurrence, counts: TranslationTable, *, smoothing: float) -
     return TranslationTable(np.exp(expected), np.exp(digamma(null) - digamma(null.sum())))
 
 
-def fit(
-    met: Cooccurrence, model: Model, *, iterations: int = 5, stage: str = "aligning words", progress: Progress = silent
-) -> TranslationTable:
+def fit(met: Cooccurrence, model: Model, *, iterations: int = 5, stage: str = "aligning words") -> TranslationTable:
     """Fit t by `iterations` rounds of model 1 (lambda = 0), then as many with the diagonal prior."""
     table = TranslationTable(np.ones(len(met.pair_source)), np.ones(met.target_words))
     rounds = [replace(model, prior=0.0)] * iterations + [model] * iterations

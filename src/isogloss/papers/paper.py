@@ -33,7 +33,7 @@ from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Table, as_text
 from isogloss.files import whole, write_text
 from isogloss.papers.results import Claim, Finding, Results, judge
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.recipes.jobs import Job, facts_of_jobs, job_lines, refuse_others, run_job, run_jobs
 from isogloss.recipes.recipe import Option, check_arguments, model_name
 from isogloss.runs.run import Run, check_folder, read_facts, start
@@ -333,7 +333,7 @@ class Texts:
         ]
         return {"asked": self.asked, "notes": [*self.notes, *fewer], "hashes": hashes}
 
-    def write(self, progress: Progress) -> None:
+    def write(self) -> None:
         """Write every file; prepared ones are left as they are."""
         facts, listed = self.facts, self.folder / PREPARED
         if listed.is_file() or self.must_exist:
@@ -461,7 +461,6 @@ def reproduce(
     device: Annotated[str, "auto, cpu, cuda or mps"] = "auto",
     dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
     resume: bool = False,
-    progress: Progress = silent,
     **options: Any,
 ) -> pd.DataFrame:
     """Run what a paper ran, and set its published numbers beside the measured ones.
@@ -490,10 +489,10 @@ def reproduce(
     with start(folder, facts, resume=resume) as run:
         refuse_others(outline.jobs)  # those that are not run again are collected with the rest
         try:
-            outline.texts.write(progress)
+            outline.texts.write()
             for job in outline.before:
-                run_job(job, progress)
-            run_jobs(jobs, parallel=parallel, progress=progress)
+                run_job(job)
+            run_jobs(jobs, parallel=parallel)
         finally:
             done = [job for job in outline.jobs if job.done]
             if done:

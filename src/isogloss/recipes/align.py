@@ -27,7 +27,7 @@ import torch
 
 from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, one_at_a_time, whole_folder, write_text
-from isogloss.progress import Progress, silent
+from isogloss.progress import listening, silent
 from isogloss.recipes import recipe
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.recipe import RARE, LanguageFiles, Option
@@ -108,7 +108,6 @@ def align(
     dtype: recipe.TrainDtype = None,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
-    progress: Progress = silent,
 ) -> recipe.Work:
     """Train a model further on parallel text, so that sentences and words meet their translations.
 
@@ -150,8 +149,8 @@ def align(
     measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
     coordinates = {"model": recipe.model_name(model), "plan": objective_name(how), "seed": seed}
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured, "progress": progress}
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
+        packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
         folder = run.scratch / "pairs"
         if packed is not None:
             folder = Path(packed) / _packing_hash(sources, stack, **packing)
@@ -186,7 +185,7 @@ def align(
             run.folder / "checkpoints", partial(save_masked_lm, source, stack.tokenizer), every=checkpoint
         )
         selection = select_by("p@1_mean", layer=how.layer) if best else None
-        for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection, progress=progress):
+        for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection):
             entries = []
             for reading in readings:
                 is_loss, about = reading["measure"] == "loss", dict(coordinates)
@@ -198,10 +197,10 @@ def align(
             yield entries
         _leave_model(run, training, checkpoints, pairs, batch=batch, how=how, best=best)
 
-    def hashes(progress: Progress) -> dict[str, Any]:
+    def hashes() -> dict[str, Any]:
         compared: dict[str, Any] = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
         compared |= {"evaluate": {text.language: text.fingerprint for text in texts}} if texts else {}
-        return {"model": fingerprint(source, stack), "data": pair_facts(sources, progress), **compared}
+        return {"model": fingerprint(source, stack), "data": pair_facts(sources), **compared}
 
     return recipe.Work(recipe.model_name(model), rows, hashes, depth=stack.cuts[-1])
 
@@ -236,7 +235,8 @@ def _held_out_probes(
     if bitexts:
         yield retrieval_probe(lambda language: stack, bitexts, every=every)
     if corpora:
-        tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
+        with listening(silent):
+            tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
         masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
         masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
         yield perplexity_probe(model, tokenised, **masked)
@@ -334,14 +334,7 @@ class PackedPairs:
 
 
 def pack_text(
-    sources: Sequence[PairSource],
-    folder: Path,
-    *,
-    stack: Stack,
-    longest: int,
-    share: float,
-    measured: Sequence[str],
-    progress: Progress = silent,
+    sources: Sequence[PairSource], folder: Path, *, stack: Stack, longest: int, share: float, measured: Sequence[str]
 ) -> PackedPairs:
     """Pack pairs into token ids in `folder`, or go on with what is there.
 
@@ -352,7 +345,6 @@ def pack_text(
         longest: most tokens of a pair.
         share: of the pairs, set aside to measure on.
         measured: sentences of other text that is measured on.
-        progress: told the pairs packed.
     """
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "pairs.json"
@@ -385,8 +377,8 @@ def pack_text(
 
         facts = {}
         for title, own in by_title.items():
-            how: dict[str, Any] = {"languages": own[0].languages, "longest": longest, "progress": progress}
-            stream = pack_pairs(stack.tokenizer, trained_on(title), folder / f"{title}.npy", **how)
+            path, languages = folder / f"{title}.npy", own[0].languages
+            stream = pack_pairs(stack.tokenizer, trained_on(title), path, languages=languages, longest=longest)
             held, left_out = counts[title, "held out"], counts[title, "measured"]
             if not len(stream):
                 other = left_out > held
@@ -405,22 +397,20 @@ def pack_text(
     )
 
 
-def _packing_hash(
-    sources: Sequence[PairSource], stack: Stack, *, measured: Sequence[str], progress: Progress, **how: Any
-) -> str:
+def _packing_hash(sources: Sequence[PairSource], stack: Stack, *, measured: Sequence[str], **how: Any) -> str:
     """A hash of all that decides the packed pairs; `how`: the options `longest` and `share` of `pack_text`."""
-    facts = {"pairs": pair_facts(sources, progress), "tokenizer": stack.tokenizer.backend_tokenizer.to_str(), **how}
+    facts = {"pairs": pair_facts(sources), "tokenizer": stack.tokenizer.backend_tokenizer.to_str(), **how}
     facts["known"] = sorted(hash_fraction(sentence) for sentence in measured)
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def pair_facts(sources: Sequence[PairSource], progress: Progress = silent) -> dict[str, Any]:
+def pair_facts(sources: Sequence[PairSource]) -> dict[str, Any]:
     """What tells these pairs from any other: hashes of every file, or of text in memory."""
     files: dict[str, list[Path]] = {}
     for source in sources:
         files.setdefault(source.title, []).extend(source.files)
     in_memory = [(source.title, source.mark) for source in sources if source.mark]
-    return {**recipe.describe_files(files, progress), **({"in memory": in_memory} if in_memory else {})}
+    return {**recipe.describe_files(files), **({"in memory": in_memory} if in_memory else {})}
 
 
 # --- the model's card ------------------------------------------------------------------------------------------------

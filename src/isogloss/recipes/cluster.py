@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError, ended_in_order, require
-from isogloss.progress import Progress
+from isogloss.progress import progress
 from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, last_line, start_worker
 
 SENT = (__name__, "isogloss.recipes.jobs")  # modules whose functions machines are sent by value
@@ -79,7 +79,7 @@ def on_cluster(
     find_ray()
     reach(address)
 
-    def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
+    def execute(jobs: Sequence[Job]) -> list[Failure]:
         try:
             # Twice, since Ray has its own idea of what this signal does.
             with ended_in_order(signal.SIGTERM), connected(address) as ray, ended_in_order(signal.SIGTERM):
@@ -87,15 +87,15 @@ def on_cluster(
                     ray.cloudpickle.register_pickle_by_value(sys.modules[module])
                 asked = _resolve(share or Share(), ray.nodes(), address)
                 nodes = [node for node in ray.nodes() if asked.fits(node)]
-                _check_nodes(ray, nodes, jobs[0].folder.parent, progress)
-                return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease, progress=progress)
+                _check_nodes(ray, nodes, jobs[0].folder.parent)
+                return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease)
         except SystemExit as stop:  # what a signal raises while Ray waits comes out of Ray with another code
             raise SystemExit(128 + signal.SIGTERM) from stop
 
     return execute
 
 
-def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: float, progress: Progress) -> list[Failure]:
+def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: float) -> list[Failure]:
     """Keep up to `width` jobs under way until none is left."""
     remote = ray.remote(num_cpus=share.cpus, num_gpus=share.gpus, max_retries=0)(run_worker)
     waiting, failed, finished = list(jobs), list[Failure](), list[Job]()
@@ -170,7 +170,7 @@ def _resolve(share: Share, nodes: Sequence[Mapping[str, Any]], address: str) -> 
     return asked
 
 
-def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path, progress: Progress) -> None:
+def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> None:
     """Refuse a machine that does not see the folder of the jobs, or has another isogloss."""
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / f".seen-{secrets.token_hex(8)}.part"

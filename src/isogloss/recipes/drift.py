@@ -24,7 +24,7 @@ import torch
 
 from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import balance_step, crossing, step_over_seeds
-from isogloss.progress import Progress, named, silent
+from isogloss.progress import listening, named, silent
 from isogloss.recipes import recipe
 from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option, hidden
 from isogloss.runs.run import Run
@@ -95,7 +95,6 @@ def drift(
     by_position: Annotated[bool, hidden("measure distances of positions, special tokens among them")] = False,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
-    progress: Progress = silent,
 ) -> recipe.Work:
     """Tune a model on one language and watch: perplexity there and elsewhere, and how far each layer moves.
 
@@ -138,7 +137,7 @@ def drift(
     )
 
     def tune(
-        run: Run, texts: Sequence[Sentences], natives: References, plan: Plan, coordinates: Row, progress: Progress
+        run: Run, texts: Sequence[Sentences], natives: References, plan: Plan, coordinates: Row
     ) -> Iterator[list[Row]]:
         """The rows of one training; none where it was finished earlier."""
         number, name = coordinates["seed"], training_folder(coordinates)
@@ -174,7 +173,6 @@ def drift(
             plan=planned,
             selection=best_by,
             stop=rule,
-            progress=progress,
         )
         if training.stopped:
             run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
@@ -183,8 +181,8 @@ def drift(
         yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in tested]
         finish(folder)
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
-        texts = tokenise_corpora(stack, corpora, progress=progress)
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
+        texts = tokenise_corpora(stack, corpora)
         for text in texts:
             if text.shortened:
                 which = f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language})"
@@ -194,7 +192,8 @@ def drift(
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
         readings, natives = list(perplexities(source, [texts[2]], **masking_of(stack.tokenizer)).take()), {}
         if native_stack is not None:
-            own = tokenise_corpora(native_stack, [validation, test])
+            with listening(silent):
+                own = tokenise_corpora(native_stack, [validation, test])
             tested = perplexities(native_model, own, **masking_of(native_stack.tokenizer)).take()
             readings += [{**reading, "model": native_name} for reading in tested]
             natives[native_name] = samples_of(native_stack)
@@ -203,7 +202,7 @@ def drift(
         for position, (plan, number) in enumerate(trainings, 1):
             coordinates = {"model": name, "plan": str(plan), "condition": condition, "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
-            yield from tune(run, texts, natives, plan, coordinates, named(progress, stage))
+            yield from named(stage, tune(run, texts, natives, plan, coordinates))
         yield untuned
         yield from curve_rows(run, languages[0], model=name)
 
@@ -341,10 +340,9 @@ def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
     return notes
 
 
-def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus], *, progress: Progress = silent) -> list[Sentences]:
+def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]:
     """Every corpus as ids of the stack's tokenizer; one in which nothing can be masked is refused."""
-    options: dict[str, Any] = {"max_length": stack.max_length, "progress": progress}
-    texts = [tokenise(stack.tokenizer, corpus, **options) for corpus in corpora]
+    texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
     for text in texts:
         if np.isin(text.ids, masking_of(stack.tokenizer)["marks"]).all():
             raise InputError(

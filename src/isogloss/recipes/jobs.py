@@ -39,7 +39,7 @@ from threading import Event, Thread
 from typing import Any
 
 from isogloss.errors import InputError, ended_in_order
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.recipes.recipe import find_recipe, read_options, recorded_arguments
 from isogloss.runs.run import read_facts
 
@@ -117,21 +117,21 @@ class JobsFailed(InputError):
     """Some jobs failed; what the others found is in their folders."""
 
 
-Executor = Callable[[Sequence[Job], Progress], Sequence[Failure]]
+Executor = Callable[[Sequence[Job]], Sequence[Failure]]
 """Runs every job it is given, whatever becomes of the others, and returns those that failed.
 
-progress is told of the stage `jobs`. A job's folder is filled by `run_job`, wherever that runs.
+The stage `jobs` tells how many are finished. A job's folder is filled by `run_job`, wherever that runs.
 """
 
 
-def run_job(job: Job, progress: Progress = silent) -> None:
+def run_job(job: Job) -> None:
     """Run a job, or go on with it; one that is finished is left as it is."""
     if job.done:
         return
     recipe = find_recipe(job.recipe)
     arguments, options = read_options(recipe, job.options)
     resume = (job.folder / "run.json").is_file()
-    recipe.call(*arguments, out=job.folder, resume=resume, progress=progress, **options)
+    recipe.call(*arguments, out=job.folder, resume=resume, **options)
 
 
 def run_jobs(
@@ -139,7 +139,6 @@ def run_jobs(
     *,
     parallel: int = 1,
     devices: Sequence[str] = (),
-    progress: Progress = silent,
     executor: Executor | None = None,
 ) -> None:
     """Run every job that is not finished, `parallel` at a time, those that need others after them.
@@ -160,7 +159,7 @@ def run_jobs(
         )
     failed, waiting = list[Failure](), left
     while ready := [job for job in waiting if not job.missing]:
-        failed += executor(ready, progress)
+        failed += executor(ready)
         waiting = [job for job in waiting if job not in ready]
     for job in waiting:  # for something that failed
         failed.append(_failure(job, f"it needs {job.missing[0]}, which is not finished"))
@@ -173,13 +172,13 @@ def run_jobs(
         )
 
 
-def one_by_one(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
+def one_by_one(jobs: Sequence[Job]) -> list[Failure]:
     """Run jobs in this process, one after the other."""
     failed = []
     for number, job in enumerate(jobs):
         progress("jobs", number, len(jobs))
         try:
-            run_job(job, progress)
+            run_job(job)
         except Exception as error:
             failed.append(_failure(job, str(error) if isinstance(error, InputError) else traceback.format_exc()))
     progress("jobs", len(jobs), len(jobs))
@@ -193,7 +192,7 @@ def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
     record which one it was, and can go on with another.
     """
 
-    def execute(jobs: Sequence[Job], progress: Progress) -> list[Failure]:
+    def execute(jobs: Sequence[Job]) -> list[Failure]:
         waiting, failed = list(jobs), list[Failure]()
         running: list[tuple[Job, str | None, subprocess.Popen[bytes]]] = []
         with ended_in_order(signal.SIGTERM):

@@ -23,7 +23,7 @@ from isogloss.errors import InputError, require
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
-from isogloss.progress import Progress, named, silent
+from isogloss.progress import progress
 from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import Judged, behind_rows, check_widths, note_shortened, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -81,7 +81,6 @@ def lexicon(
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
-    progress: Progress = silent,
 ) -> Work:
     """Look words up in another language by their vectors, at every layer: P@1, P@5, P@10 before and after a map.
 
@@ -112,15 +111,14 @@ def lexicon(
     cuts = shared_layers(first, second, layers)
     look_up = partial(_lookup_rows, specs=specs, device=measuring_device(first.device))
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
         texts = {name: draw_sentences(name, paths, most=sample, seed=seed) for name, paths in files.items()}
-        most_frequent = partial(frequent_words, most=vocabulary, least=min_count, progress=progress)
-        words = {name: most_frequent(name, drawn) for name, drawn in texts.items()}
+        words = {name: frequent_words(name, drawn, most=vocabulary, least=min_count) for name, drawn in texts.items()}
         for target in targets:  # what is wrong with dictionaries and baselines is found before a model reads anything
             known_entries[target]((words[source], words[target]))
         spaces: dict[tuple[str, str], Space] = {}
         if baseline is not None:
-            spaces |= _static_spaces(baseline, texts, words, seed, progress)
+            spaces |= _static_spaces(baseline, texts, words, seed)
             widths = {language: spaces[STATIC, language].vectors[None].shape[1] for language in files}
             for target in targets:
                 check_widths((f"--static {source}", f"--static {target}"), (widths[source], widths[target]), specs)
@@ -132,7 +130,7 @@ def lexicon(
             counts = [row("vocabulary", len(words[language]), n=len(drawn), unit="word", **about)]
             if "word" in wanted:
                 how: dict[str, Any] = {"types": words[language], "folder": run.scratch / "types", "layers": cuts}
-                read = type_vectors(stack, drawn, language, total=len(drawn), progress=progress, **how)
+                read = type_vectors(stack, drawn, language, total=len(drawn), **how)
                 note_shortened(run, read.shortened, read.sentences, language, stack)
                 counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
                 spaces["word", language] = Space(shown, read.words, read.vectors)
@@ -142,14 +140,14 @@ def lexicon(
             yield counts
         for target in targets:
             base = {"data": lexicons["test", target].name, "source": source, "target": target, "seed": seed}
-            yield from _pair_rows(known_entries[target], spaces, look_up, {"task": "lexicon", **base}, run, progress)
+            yield from _pair_rows(known_entries[target], spaces, look_up, {"task": "lexicon", **base}, run)
 
-    def hashes(progress: Progress) -> dict[str, Any]:
-        known: dict[str, Any] = {"model": first.fingerprint, "text": options.describe_files(files, progress)}
+    def hashes() -> dict[str, Any]:
+        known: dict[str, Any] = {"model": first.fingerprint, "text": options.describe_files(files)}
         known |= {} if other is None else {"other": second.fingerprint}
         if baseline is not None:
             vectors = {language: [path] for language, path in baseline.items()}
-            known["static"] = options.describe_files(vectors, progress) or TRAINED
+            known["static"] = options.describe_files(vectors) or TRAINED
         return known | {f"{split} {target}": each.fingerprint for (split, target), each in lexicons.items()}
 
     return Work(options.model_name(first.name), rows, hashes, depth=first.cuts[-1])
@@ -176,7 +174,6 @@ def _pair_rows(
     look_up: Callable[..., Iterator[Sequence[Row]]],
     base: Mapping[str, Any],
     run: Run,
-    progress: Progress,
 ) -> Iterator[Sequence[Row]]:
     """All rows of the source and one target; `identical` of the last level comes last: then they are all there.
 
@@ -208,8 +205,7 @@ def _pair_rows(
                 run.note(f"{title} is not judged: {error}")
             else:
                 yield from look_up(common, matched, {**where, **_models(common)}, run, prefix=f"{title}: ")
-        shown = named(progress, f"looking up {level}s in {target}")
-        yield from look_up(sides, known, where, run, progress=shown)
+        yield from look_up(sides, known, where, run, stage=f"looking up {level}s in {target}")
 
 
 def _models(sides: Sequence[Space]) -> dict[str, Any]:
@@ -225,11 +221,11 @@ def _lookup_rows(
     specs: Sequence[MappingSpec],
     device: torch.device,
     prefix: str = "",
-    progress: Progress = silent,
+    stage: str = "",
 ) -> Iterator[Sequence[Row]]:
     """Words looked up at every layer, P@k of every mapping and method; how far behind the best each layer is; coverage.
 
-    prefix: what notes of the run begin with.
+    prefix: what notes of the run begin with. stage: what progress is told under; none without it.
     """
     by_layer: dict[Any, Judged] = {}
     for number, layer in enumerate(sides[0].vectors):
@@ -246,7 +242,8 @@ def _lookup_rows(
                 how = {"condition": spec.name, "method": method, **coordinates, "layer": layer}
                 rows += [row(f"p@{k}", share, **how) for k, share in judged[spec.name, method].p.items()]
         yield rows
-        progress("", number + 1, len(sides[0].vectors))
+        if stage:
+            progress(stage, number + 1, len(sides[0].vectors))
     yield list(behind_rows(by_layer, base=coordinates, unit=coordinates["unit"]))
     # Which share of a dictionary's source words has a translation that the vocabularies know, or one written alike.
     rows = [
@@ -274,11 +271,7 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
 
 
 def _static_spaces(
-    files: Mapping[str, Path],
-    texts: Mapping[str, "DrawnText"],
-    words: Mapping[str, Sequence[str]],
-    seed: int,
-    progress: Progress,
+    files: Mapping[str, Path], texts: Mapping[str, "DrawnText"], words: Mapping[str, Sequence[str]], seed: int
 ) -> dict[tuple[str, str], Space]:
     """Words and vectors of every language, of files or counted in the text: those of its vocabulary that have one."""
     spaces = {}
@@ -289,8 +282,7 @@ def _static_spaces(
             model = f"static: {files[language].name}"
             types, values = read_word_vectors(files[language], keep=set(types), most=STATIC_LINES)
         else:
-            how: dict[str, Any] = {"window": STATIC_WINDOW, "total": len(text), "progress": progress}
-            counts = cooccurrences(text, language, types=types, **how)
+            counts = cooccurrences(text, language, types=types, window=STATIC_WINDOW, total=len(text))
             values = ppmi_vectors(counts, width=width, seed=seed)
         spaces[STATIC, language] = Space(model, types, {None: torch.from_numpy(values)})
     return spaces
@@ -329,7 +321,7 @@ def draw_sentences(language: str, files: Sequence[Path], *, most: int, seed: int
     return DrawnText(files, drawn)
 
 
-def frequent_words(language: str, text: Iterable[str], *, most: int, least: int, progress: Progress) -> list[str]:
+def frequent_words(language: str, text: Iterable[str], *, most: int, least: int) -> list[str]:
     """The most frequent words, seen at least so often, most frequent first; ties by alphabet."""
     progress(f"counting words of {language}", 0, 1)
     counts = count_types(text, language)

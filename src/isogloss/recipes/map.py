@@ -22,7 +22,7 @@ from isogloss.measures import CkaStream, anisotropy
 from isogloss.measures.cka import block_size
 from isogloss.measures.retrieval import retrieve_each
 from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
-from isogloss.progress import Progress, shifted, silent
+from isogloss.progress import listening, progress, shifted, silent
 from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits, note_shortened
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -66,7 +66,6 @@ def map(
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
-    progress: Progress = silent,
 ) -> Work:
     """Map a model: at every layer, how close are translations? CKA, retrieval, words, with floors and intervals.
 
@@ -94,7 +93,7 @@ def map(
     cuts = layer_list(layers, stack) or tuple(stack.cuts)
     hashes["model"] = stack.fingerprint
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
         vocabularies: list[tuple[VectorStore, Vocabulary]] = []
         for number, (name, text) in enumerate(texts.items()):
             order = np.random.default_rng(seed).permutation(text.rows).tolist()
@@ -109,8 +108,8 @@ def map(
                 pairs_of_types = {(source, target): translations for source, target, translations in facts["pairs"]}
                 known = Vocabulary(facts["types"], facts["surface"], pairs_of_types)
             else:
-                known = yield from _rows_of_pass(reading, words, run, progress)
-            yield from _rows_of_sample(reading, known, run, progress)
+                known = yield from _rows_of_pass(reading, words, run)
+            yield from _rows_of_sample(reading, known, run)
             vocabularies.append((store, known))
         if points and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
@@ -118,7 +117,7 @@ def map(
             store, found = vocabularies[0]
             how = {"centre": centre, "perplexity": tsne_perplexity, "seed": seed}
             vectors = {language: store.read(f"{language}.types").numpy() for language in found.types}
-            draw(run, found, vectors, layers=list(cuts), points=points, progress=progress, how=how)
+            draw(run, found, vectors, layers=list(cuts), points=points, how=how)
 
     notes = [
         f"{text.dropped} rows of {name} were left out: they have an empty side, or repeat an earlier row on every "
@@ -158,9 +157,7 @@ class MapReading:
 # --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
 
 
-def _rows_of_pass(
-    reading: MapReading, most: int, run: Run, progress: Progress
-) -> Generator[Sequence[Row], None, Vocabulary]:
+def _rows_of_pass(reading: MapReading, most: int, run: Run) -> Generator[Sequence[Row], None, Vocabulary]:
     """Read the rows of the bitext in their order, the sample first, and finish the store; returns the vocabulary.
 
     Words are linked from the language most links were given with, else from the first; most: word pairs of a pair of
@@ -174,7 +171,7 @@ def _rows_of_pass(
     ends = Counter(language for pair in bitext.links for language in pair)
     first = max(bitext.languages, key=lambda language: ends[language])
     for pair in ((first, language) for language in bitext.languages if language != first):
-        links[pair], given = links_of(bitext, pair, sample, progress=progress)
+        links[pair], given = links_of(bitext, pair, sample)
         least[pair] = 1 if given or len(sample) < 500 else 2
         if given:
             gold[pair] = links[pair]
@@ -191,7 +188,7 @@ def _rows_of_pass(
             for name, known in words.types.items()
         }
         parts = {name: states[part] for name, states in sentences.items()}
-        rows += _one_pass(reading, reading.layers[part], gold, parts, sums, shortened, means, progress)
+        rows += _one_pass(reading, reading.layers[part], gold, parts, sums, shortened, means)
         for name, type_sums in sums.items():
             type_sums.write_means(types[name][part])
     rows += layer_rows("cka", "debiased", means, n=total, base=base)
@@ -200,7 +197,8 @@ def _rows_of_pass(
         note_shortened(run, len(cut), total, f"{language} in {base['data']}", reading.stack)
     for (source, target), given_links in gold.items():  # how far the statistical aligner gets on the same sentences
         sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
-        judged = alignment_error_rate(align_words(sides[0], sides[1]), given_links)
+        with listening(silent):
+            judged = alignment_error_rate(align_words(sides[0], sides[1]), given_links)
         coordinates = {**base, "unit": "word", "source": source, "target": target}
         rows.append(row("aer", judged.value, n=judged.sure, method="statistical", **coordinates))
     yield rows
@@ -218,7 +216,6 @@ def _one_pass(
     types: Mapping[str, TypeSums],
     shortened: Mapping[str, set[int]],
     means: dict[int, LayerMean],
-    progress: Progress,
 ) -> Iterator[Row]:
     """Rows of some layers, whose sums fit into memory together.
 
@@ -235,9 +232,8 @@ def _one_pass(
         most, vectors = (64, 16) if worded else (2048, 1)
         size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
         how: dict[str, Any] = {"layers": layers, "units": ("sentence", "word") if worded else ("sentence",)}
-        how |= {"rows": rows[before:], "chunk": size, "progress": shifted(progress, before, total)}
-        # Weights laid out for a CPU's kernels took a quarter more memory here.
-        streams = {corpus.language: stream(stack, corpus, **how) for corpus in bitext.corpora}
+        how |= {"rows": rows[before:], "chunk": size}
+        streams = {corpus.language: shifted(before, total, stream(stack, corpus, **how)) for corpus in bitext.corpora}
         for done in range(0, len(rows) - before, size):
             chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
             for number, layer in enumerate(layers):
@@ -285,7 +281,7 @@ def _link_errors(
 # --- the sample: retrieval, words and anisotropy, one layer at a time ------------------------------------------------
 
 
-def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterator[Sequence[Row]]:
     """The rows of what the pass left in the store, layer by layer, and those that compare layers."""
     bitext, store, base, layers = reading.bitext, reading.store, reading.base, reading.layers
     keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in bitext.corpora}

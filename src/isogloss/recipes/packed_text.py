@@ -7,6 +7,7 @@ are all that training needs. So text can be packed on one machine and trained on
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
@@ -17,7 +18,7 @@ import torch
 
 from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
-from isogloss.progress import Progress, silent
+from isogloss.progress import listening, silent
 from isogloss.recipes.recipe import describe_files
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import Stream, open_stream, pack, paragraphs
@@ -100,21 +101,21 @@ class TextSource:
         if foreign := sorted(set(self.dictionaries) - set(languages)):
             raise InputError(f"--lexicon has words of {', '.join(foreign)}, of which there is no text")
 
-    def facts(self, progress: Progress = silent) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
         """What tells this text from any other: hashes of every file, and the options it is packed with.
 
         Packed text brings its own.
         """
         if not self.texts:
             return read_packed_facts(cast(Path, self.streams))
-        facts: dict[str, Any] = {"text": describe_files(self.texts, progress), "tokenizer": dict(self.tokenizer)}
-        facts["held out"] = describe_files(self.evaluate, progress) if self.evaluate else self.share
+        facts: dict[str, Any] = {"text": describe_files(self.texts), "tokenizer": dict(self.tokenizer)}
+        facts["held out"] = describe_files(self.evaluate) if self.evaluate else self.share
         if self.dictionaries:
             words = json.dumps(self.dictionaries, sort_keys=True, ensure_ascii=False).encode()
             facts["extra anchors"] = {"sha256": hashlib.sha256(words).hexdigest(), "seed": self.seed}
         return facts
 
-    def packed(self, scratch: Path, facts: Mapping[str, Any], progress: Progress) -> PackedText:
+    def packed(self, scratch: Path, facts: Mapping[str, Any]) -> PackedText:
         """The packed text, made if it is not there yet; facts: what `facts` gave, kept in `streams.json`."""
         if not self.texts:
             return open_packed(cast(Path, self.streams))
@@ -137,7 +138,7 @@ class TextSource:
                 tokenizers = dict.fromkeys(self.texts, _read_tokenizer(Path(self.tokenizer["folder"])))
             else:
                 lines = {language: partial(trained_on, language) for language in self.texts}
-                tokenizers = train_tokenizers(lines, progress=progress, **self.tokenizer)
+                tokenizers = train_tokenizers(lines, **self.tokenizer)
             joint = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
             with whole_folder(made) as beside:
                 for language, tokenizer in tokenizers.items():
@@ -159,8 +160,8 @@ class TextSource:
             for part, text in parts.items():
                 path = folder / f"{part}.{language}.npy"
                 if not (path.is_file() and path.with_suffix(".json").is_file()):  # unless an earlier attempt made it
-                    told: dict[str, Any] = {"total": size, "progress": progress} if part == "train" else {}
-                    pack(tokenizers[language], text, path, language=language, **told)
+                    with nullcontext() if part == "train" else listening(silent):
+                        pack(tokenizers[language], text, path, language=language, total=size)
         write_text(folder / RECORD, record)
         return open_packed(folder)
 

@@ -13,7 +13,6 @@ import torch
 
 from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
-from isogloss.progress import Progress, silent
 from isogloss.recipes import recipe
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.packed_text import PackedText, TextSource, repeat_files, tokenizer_options, word_starts
@@ -100,7 +99,6 @@ def pretrain(
     dtype: recipe.TrainDtype = None,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
-    progress: Progress = silent,
 ) -> recipe.Work:
     """Pretrain a masked language model on plain text of one or many languages.
 
@@ -149,9 +147,9 @@ def pretrain(
     compiled_step = compiled == "yes" or (compiled == "auto" and hardware.type == "cuda")
     parallel = recipe.parallel_texts(bitext, source.languages)
 
-    def work(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def work(run: Run) -> Iterator[Sequence[Row]]:
         processes = join(hardware)
-        packed = together(processes, lambda: source.packed(run.scratch, run.facts["hashes"]["data"], progress))
+        packed = together(processes, lambda: source.packed(run.scratch, run.facts["hashes"]["data"]))
         configs = {
             language: configure(architecture, vocabulary=len(pieces), tokenizer=pieces, **shape)
             for language, pieces in packed.tokenizers.items()
@@ -192,7 +190,7 @@ def pretrain(
             probes.append(retrieval_probe(stacks.__getitem__, parallel, every=every))
         export = partial(save, models, packed.tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
-        for readings in train(training, checkpoints=checkpoints, probes=probes, progress=progress):
+        for readings in train(training, checkpoints=checkpoints, probes=probes):
             yield [row(**reading, model=name, seed=seed) for reading in readings]
         if processes.first:
             with whole_folder(run.folder / "model") as folder:
@@ -200,9 +198,9 @@ def pretrain(
                 write_cards(folder, run, training, packed, feed=feed, whole_words=whole_words, licence=licence)
         processes.wait()
 
-    def hashes(progress: Progress) -> dict[str, Any]:
+    def hashes() -> dict[str, Any]:
         compared = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-        return {"data": source.facts(progress), **compared}
+        return {"data": source.facts(), **compared}
 
     return recipe.Work(name, work, hashes, depth=planned.num_hidden_layers)
 

@@ -2,7 +2,7 @@
 
     @recipe
     def map(model: Model = "mini", *bitext: Bitext | Corpus, sample: Annotated[int, "sentences ..."] = 2000,
-            seed: Seed = 0, out: Out = None, resume: Resume = False, progress: Progress = silent) -> Work:
+            seed: Seed = 0, out: Out = None, resume: Resume = False) -> Work:
         '''Map a model ...'''
         ...  # check every argument
         return Work(name, rows, hashes)
@@ -34,7 +34,7 @@ import pandas as pd
 import torch
 
 from isogloss.errors import InputError, require
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, follow, start
 from isogloss.runs.table import Row, frame, number_or_text, row
@@ -57,19 +57,19 @@ Hashes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Work:
-    """Checked work of a recipe: `rows(run, progress)` yields rows, a few at a time.
+    """Checked work of a recipe: `rows(run)` yields rows, a few at a time.
 
     Args:
         model: What tables call the model.
         rows: The work itself; the run appends what it yields, and a resumed run tells it what is there already.
-        hashes: Of model and data; a function `hashes(progress)` where they take long.
+        hashes: Of model and data; a function `hashes()` where they take long.
         notes: Sentences that the reader of the run should see.
         depth: The model's number of blocks.
     """
 
     model: str
-    rows: Callable[[Run, Progress], Iterator[Sequence[Row]]]
-    hashes: Hashes | Callable[[Progress], Hashes]
+    rows: Callable[[Run], Iterator[Sequence[Row]]]
+    hashes: Hashes | Callable[[], Hashes]
     notes: Sequence[str] = ()
     depth: int | None = None
 
@@ -159,13 +159,13 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given, work = bound.arguments, check(*args, **kwargs)
-        out, resume, progress = (given[name] for name in RUN_OPTIONS)
+        out, resume = (given[name] for name in RUN_OPTIONS)
         facts = {
             "command": function.__name__,
             "arguments": recorded_arguments(options, given),
             "seed": given.get("seed", 0),
             "model": work.model,
-            "hashes": work.hashes(progress) if callable(work.hashes) else work.hashes,
+            "hashes": work.hashes() if callable(work.hashes) else work.hashes,
             "depth": work.depth,
         }
         with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as above:
@@ -177,7 +177,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
                     run.scratch.mkdir(exist_ok=True)
                 for sentence in work.notes:
                     run.note(sentence)
-                for rows in work.rows(run, progress):
+                for rows in work.rows(run):
                     run.append(rows)
                 return run.finish()
 
@@ -202,7 +202,7 @@ def find_recipe(name: str) -> Recipe:
 # --- options that recipes share --------------------------------------------------------------------------------------
 
 OPTIMISER, SCHEDULE, COMPUTE, RUN, RARE = "Optimiser", "Schedule", "Compute", "Run folder", "Rarely needed"
-RUN_OPTIONS = ("out", "resume", "progress")
+RUN_OPTIONS = ("out", "resume")
 
 Model = str | Path | Stack | Chain
 LanguageFile = str | Mapping[str, Any]  # one language: LANG=FILE[,FILE], or its files by its code
@@ -448,7 +448,7 @@ def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]
     return texts
 
 
-def describe_files(texts: Mapping[str, Sequence[Path]], progress: Progress = silent) -> dict[str, list[dict[str, Any]]]:
+def describe_files(texts: Mapping[str, Sequence[Path]]) -> dict[str, list[dict[str, Any]]]:
     """Name, size and hash of every file: what a run records of its text."""
     total, done = sum(path.stat().st_size for files in texts.values() for path in set(files)), 0
     facts: dict[str, list[dict[str, Any]]] = {}

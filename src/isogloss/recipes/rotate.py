@@ -23,7 +23,7 @@ from isogloss.errors import InputError, require
 from isogloss.mappings import Mapping as SpaceMapping, normalisation, save
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures import cka_forms, correlation, retrieve
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.recipes import layer_comparison, recipe as options
 from isogloss.recipes.layer_comparison import Judged
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -72,7 +72,6 @@ def rotate(
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
-    progress: Progress = silent,
 ) -> Work:
     """Learn a rotation from parallel sentences at every layer, and find the translations of others with it.
 
@@ -118,7 +117,7 @@ def rotate(
     base: dict[str, Any] = {"model": options.model_name(first.name), "other_model": other_name}
     base |= {"task": "rotate", "unit": "sentence", "seed": seed}
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
         for number, trial in enumerate(trials):
             source, target = trial.languages
             about, n = {**base, "data": trial.name}, trial.texts["train"].rows if "train" in trial.texts else 0
@@ -130,10 +129,10 @@ def rotate(
                 count = f"{trial.left_out:,} sentences for learning"
                 run.note(f"{count} are looked up in {trial.name}, and were not learned from")
             store = VectorStore(run.scratch / str(number))
-            _read_vectors(trial, (first, second), cuts, store, run, progress)
+            _read_vectors(trial, (first, second), cuts, store, run)
             folder = run.folder / MAPPINGS / f"{source}-{target}"
             folders = {layer: folder / f"layer-{layer}" if layer in saved else None for layer in cuts}
-            yield from _trial_rows(trial, store, folders, specs, about, measuring_device(first.device), run, progress)
+            yield from _trial_rows(trial, store, folders, specs, about, measuring_device(first.device), run)
             yield [last]
 
     hashes: dict[str, Any] = {"model": first.fingerprint}
@@ -160,9 +159,7 @@ class Trial:
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _read_vectors(
-    trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], store: VectorStore, run: Run, progress: Progress
-) -> None:
+def _read_vectors(trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], store: VectorStore, run: Run) -> None:
     """Read both texts of a trial, each language with its model: (layers, sentences, width) as `PART.LANGUAGE`."""
     for part, text in trial.texts.items():
         for corpus, stack in zip(text, stacks, strict=True):
@@ -170,7 +167,7 @@ def _read_vectors(
             if name in store:
                 continue
             with store.filling(name, (len(layers), len(corpus), stack.width)) as states:
-                for chunk in stream(stack, corpus, layers=layers, progress=progress):
+                for chunk in stream(stack, corpus, layers=layers):
                     states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
                     done += len(chunk.rows)
                     shortened += len(chunk.shortened)
@@ -186,7 +183,6 @@ def _trial_rows(
     base: Mapping[str, Any],
     device: torch.device,
     run: Run,
-    progress: Progress,
 ) -> Iterator[Sequence[Row]]:
     """P@k and CKA of two languages at every layer, and what compares layers; layers: where each one's maps are kept."""
     source, target = trial.languages

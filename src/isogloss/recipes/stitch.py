@@ -28,7 +28,7 @@ from isogloss.mappings import Mapping as SpaceMapping, Normalisation, streamed_n
 from isogloss.mappings.mapping import RESTORES
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.measures.word_alignment import one_to_one
-from isogloss.progress import Progress, named, silent
+from isogloss.progress import named
 from isogloss.recipes import recipe as options, task_scores
 from isogloss.recipes.layer_comparison import bitext_with, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
@@ -100,7 +100,6 @@ def stitch(
     dtype: options.TrainDtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
-    progress: Progress = silent,
 ) -> Work:
     """Learn a task on one model's lower layers, and ask it of another model's through a rotation, layer by layer.
 
@@ -125,19 +124,18 @@ def stitch(
     base = {"model": options.model_name(model), "other_model": None if other is None else options.model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
         # The map leads from the target's space to the one the task is learned in.
         stacks, store = {target: second, sets.source: source}, VectorStore(run.scratch)
-        drawn: dict[str, Any] = {"most": word_pairs, "max_uses": max_uses, "seed": seed, "progress": progress}
-        pairs = choose_word_pairs(parallel, (target, sets.source), **drawn)
+        both = target, sets.source
+        pairs = choose_word_pairs(parallel, both, most=word_pairs, max_uses=max_uses, seed=seed)
         drawn_rows = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
-        reading: dict[str, Any] = {"layers": cuts, "rows": sorted(drawn_rows)}
-        reading |= {"pooling": pooling, "store": store, "progress": progress}
+        reading: dict[str, Any] = {"layers": cuts, "rows": sorted(drawn_rows), "pooling": pooling, "store": store}
         maps = fit_maps(mapper, parallel, stacks, pairs, **reading)
         items = {language: list[Items]() for language in stacks}  # each set in the tokens of its language's model
         for task_set in sets.all:
-            how: dict[str, Any] = {"tokenizer": stacks[task_set.language].tokenizer, "length": tokens}
-            items[task_set.language].append(tokenise_set(sets, task_set, progress=progress, **how))
+            tokenizer = stacks[task_set.language].tokenizer
+            items[task_set.language].append(tokenise_set(sets, task_set, tokenizer, length=tokens))
         for sentence in lost_notes(sets.all, [*items[sets.source], *items[target]]):
             run.note(sentence)
         epoch = steps_in_epoch(items[sets.source][0], batch)
@@ -152,16 +150,16 @@ def stitch(
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, source.width, "the parallel text"))
             # Read once for all seeds, and only where something is left to train.
-            states = cache(partial(_read_states, stacks, items, cut, fitted, half, run.scratch, progress))
+            states = cache(partial(_read_states, stacks, items, cut, fitted, half, run.scratch))
             results: list[Row] = []
             for each in range(seed, seed + seeds):
                 conditions = target_conditions(fitted, seed=seed_of(each, "random rotation", cut))
                 folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{each}"
                 if not finished(folder):
-                    shown = named(progress, f"training on layer {cut} ({number} of {len(cuts)}), seed {each}")
+                    stage = f"training on layer {cut} ({number} of {len(cuts)}), seed {each}"
                     stack = with_fresh_blocks(source, cut, count=fresh_layers, seed=seed_of(each, "fresh blocks", cut))
                     own_settings, at = replace(settings, seed=each), {"batch": batch, "checkpoint": checkpoint}
-                    train_layer(stack, sets, states(), conditions, own_settings, folder, progress=shown, **at)
+                    train_layer(stack, sets, states(), conditions, own_settings, folder, stage=stage, **at)
                 chosen = _condition_rows(folder, rate, sets, conditions, {**base, "layer": cut, "seed": each})
                 results += chosen
                 yield chosen
@@ -202,7 +200,7 @@ WordPair = tuple[int, int, int]
 
 
 def choose_word_pairs(
-    bitext: Bitext, languages: tuple[str, str], *, most: int, max_uses: int, seed: int, progress: Progress = silent
+    bitext: Bitext, languages: tuple[str, str], *, most: int, max_uses: int, seed: int
 ) -> list[WordPair]:
     """One-to-one links of words that differ, at most `most` of them, in the order of the text.
 
@@ -211,7 +209,7 @@ def choose_word_pairs(
     word type may occur on either side, case ignored; without it, articles and commas would decide the map.
     """
     rows = range(bitext.rows)
-    links, _ = links_of(bitext, languages, rows, progress=progress)
+    links, _ = links_of(bitext, languages, rows)
     order = list(rows)
     random.Random(seed_of(seed, "word pairs")).shuffle(order)
     uses: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
@@ -251,7 +249,6 @@ def read_words(
     pooling: str,
     normalise: str,
     store: VectorStore,
-    progress: Progress = silent,
 ) -> list[Normalisation]:
     """Read a text once: vectors of some words go into the store, and the space of the language is returned.
 
@@ -269,7 +266,6 @@ def read_words(
         pooling: How a word's vector is made of its subwords, first or mean.
         normalise: The normalisation of the space.
         store: Takes the vectors.
-        progress: Told the sentences read.
 
     Returns:
         The normalisation of all words of `rows`, one a layer.
@@ -288,7 +284,7 @@ def read_words(
             vectors[:] = torch.nan
 
             def read() -> Iterator[Tensor]:
-                for chunk in stream(stack, corpus, rows=every, chunk=chunk_size, progress=progress, **how):
+                for chunk in stream(stack, corpus, rows=every, chunk=chunk_size, **how):
                     states = chunk.values["word"].float()  # (layers, words, width)
                     items = [(int(number), int(word)) for number, word in chunk.items["word"].tolist()]
                     asked = [
@@ -376,16 +372,15 @@ def _read_states(
     mapping: SpaceMapping,
     half: bool,
     folder: Path,
-    progress: Progress,
 ) -> States:
     """States of one cut, computed once, in memory or else in files below `folder`.
 
     stacks, items: the models and their sets, those of the target first.
     """
-    how: dict[str, Any] = {"dtype": torch.bfloat16 if half else None, "progress": progress}
+    dtype = torch.bfloat16 if half else None
     foreign, own = (
         [
-            read_prefix(stack, part, cut, file=folder / f"cut-{cut}-{language}-{number}.states", **how)
+            read_prefix(stack, part, cut, file=folder / f"cut-{cut}-{language}-{number}.states", dtype=dtype)
             for number, part in enumerate(items[language])
         ]
         for language, stack in stacks.items()
@@ -405,12 +400,13 @@ def train_layer(
     *,
     batch: int,
     checkpoint: int,
-    progress: Progress = silent,
+    stage: str = "training",
 ) -> None:
     """Train the blocks of a stack above a cut, and a head, on the source's states there; score the best epoch's model.
 
     The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once,
-    the target's in each condition. The scores are left in the folder, in one for each condition.
+    the target's in each condition. The scores are left in the folder, in one for each condition. stage: what progress
+    is told under.
     """
     (train_states, *own), foreign = states
     freeze(stack, train_states.cut)
@@ -427,7 +423,8 @@ def train_layer(
 
     probe = Probe(steps_in_epoch(train_states.items, batch), score)
     checkpoints = Checkpoints(folder, lambda folder: None, checkpoint)
-    for _ in train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main), progress=progress):
+    epochs = train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main))
+    for _ in named(stage, epochs):
         pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
     assert loop.best_weights is not None and loop.best_step is not None
     with wearing(model, loop.best_weights):

@@ -25,7 +25,7 @@ import pandas as pd
 import torch
 
 from isogloss.errors import InputError, require
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.recipes import recipe as recipes
 from isogloss.recipes.cluster import Share, on_cluster
 from isogloss.recipes.jobs import Job, facts_of_jobs, run_jobs
@@ -76,7 +76,6 @@ def sweep(
     ] = None,
     cpus: Annotated[recipes.PositiveFloat | None, Option("CPUs a job asks of the cluster; default: 1", PANEL)] = None,
     resume: bool = False,
-    progress: Progress = silent,
     **options: Any,
 ) -> pd.DataFrame:
     """Run a recipe with every combination of the values of some arguments, and return the rows of all jobs.
@@ -103,7 +102,7 @@ def sweep(
     turns = [] if cluster is not None else choose_devices(devices, device)
     width = parallel or max(1, len(turns))
     check_folder(Path(out), resume=resume)
-    check_jobs(chosen, jobs, progress=progress)
+    check_jobs(chosen, jobs)
     models = dict.fromkeys(model_name(str(job.options["model"])) for job in jobs if "model" in job.options)
     facts = {
         "command": "sweep",
@@ -115,7 +114,7 @@ def sweep(
     with start(out, facts, resume=resume) as run:
         shared = with_frozen_cache(jobs, chosen, run.scratch / "states")
         try:
-            run_jobs(shared, parallel=width, devices=turns, progress=progress, executor=executor)
+            run_jobs(shared, parallel=width, devices=turns, executor=executor)
         finally:
             shutil.rmtree(run.folder / "scratch", ignore_errors=True)
             if finished := [job for job in jobs if job.done]:
@@ -239,7 +238,7 @@ def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder:
     return list(jobs.values())
 
 
-def check_jobs(recipe: Recipe, jobs: Sequence[Job], *, progress: Progress = silent) -> None:
+def check_jobs(recipe: Recipe, jobs: Sequence[Job]) -> None:
     """Let the recipe check every value of the grid before any job starts; what has begun was checked.
 
     The first job and those that differ from it in one argument hold every value.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from isogloss.errors import InputError, require
-from isogloss.progress import Progress, silent
+from isogloss.progress import listening, progress, silent
 from isogloss.recipes.recipe import language_entries, language_files
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -194,9 +194,7 @@ def skipped_rows(sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
 # --- tokenising ------------------------------------------------------------------------------------------------------
 
 
-def tokenise_set(
-    sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: int, progress: Progress = silent
-) -> Items:
+def tokenise_set(sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: int) -> Items:
     """The examples of a set as items of one tokenizer, of at most `length` tokens."""
     items, count = [], len(task_set.examples)
     for start in range(0, count, TOKENISED_TOGETHER):
@@ -207,15 +205,12 @@ def tokenise_set(
     return join_items(items)
 
 
-def tokenise_sets(
-    sets: TaskSets, tokenizers: Sequence[Any], *, length: int, progress: Progress = silent
-) -> tuple[Items, list[Items], list[str]]:
+def tokenise_sets(sets: TaskSets, tokenizers: Sequence[Any], *, length: int) -> tuple[Items, list[Items], list[str]]:
     """What is trained on, its translations behind it; the items of each scored set; and notes on what was lost.
 
     tokenizers: those of `TaskSets.all`. Owners are numbered through all the sets that are trained on.
     """
-    how: dict[str, Any] = {"length": length, "progress": progress}
-    items = [tokenise_set(sets, *each, **how) for each in zip(sets.all, tokenizers, strict=True)]
+    items = [tokenise_set(sets, *each, length=length) for each in zip(sets.all, tokenizers, strict=True)]
     count, trained = len(sets.train.examples), items[: len(sets.trained)]
     numbered = [replace(part, owners=part.owners + number * count) for number, part in enumerate(trained)]
     return chain_items(numbered), items[len(trained) :], lost_notes(sets.all, items)
@@ -354,7 +349,8 @@ def switched_items(
         return items
     numbers = np.array(list(changed))
     switched = replace(sets.train, examples=list(changed.values()))
-    new = tokenise_set(sets, switched, tokenizer=tokenizer, length=length)
+    with listening(silent):
+        new = tokenise_set(sets, switched, tokenizer=tokenizer, length=length)
     unchanged = items.take(np.flatnonzero(~np.isin(items.owners, numbers)))
     both = chain_items([unchanged, replace(new, owners=numbers[new.owners])])
     return both.take(np.argsort(both.owners, kind="stable"))

@@ -24,7 +24,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.files import write_text
 from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
-from isogloss.progress import Progress, named, silent
+from isogloss.progress import listening, named, progress, silent
 from isogloss.recipes import recipe, task_sets
 from isogloss.recipes.recipe import OPTIMISER, RARE, LanguageFile, LanguageFiles, Option, hidden
 from isogloss.recipes.task_scores import result_rows, score_probe, scored_models
@@ -110,7 +110,6 @@ def transfer(
     cka_specials: Annotated[bool, hidden("its sentences have special tokens written into them")] = False,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
-    progress: Progress = silent,
 ) -> recipe.Work:
     """Train a task in one language and test it in others: scores, and the gap to the source.
 
@@ -146,11 +145,11 @@ def transfer(
     base = {"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source}
     fingerprint = stack.fingerprint
 
-    def rows(run: Run, progress: Progress) -> Iterator[Sequence[Row]]:
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
         if switching.lexicons:
             run.note(task_sets.dictionary_note(sets, switching))
         tokenizers = [own_models.get(each.language, stack).tokenizer for each in sets.all]
-        trained, scored, lost = task_sets.tokenise_sets(sets, tokenizers, length=tokens, progress=progress)
+        trained, scored, lost = task_sets.tokenise_sets(sets, tokenizers, length=tokens)
         for sentence in [*sets.notes, *lost]:
             run.note(sentence)
         changing = None  # the items of an epoch, by seed and epoch, where they are others each time
@@ -163,9 +162,7 @@ def transfer(
         keep: dict[str, Any] = {"cache": cache, "training": not frozen_dropout and changing is None, "dtype": autocast}
         keep["shared"] = None if frozen_cache is None else Path(frozen_cache)
 
-        def train_plan(
-            plan: Plan, settings: Settings, coordinates: Row, folder: Path, progress: Progress
-        ) -> Iterator[Sequence[Row]]:
+        def train_plan(plan: Plan, settings: Settings, coordinates: Row, folder: Path) -> Iterator[Sequence[Row]]:
             """The rows of one training, from its start or its last checkpoint; none where it is finished."""
             if finished(folder):
                 return
@@ -180,7 +177,7 @@ def transfer(
                 states.clear()  # before the next ones need their room
                 where: dict[str, Any] = {"file": run.scratch / f"{name}.states", "weights": f"{fingerprint} {name}"}
                 parts = [trained, *scored]
-                states[name] = frozen_states(learner.still, lowest, parts, own, **where, **keep, progress=progress)
+                states[name] = frozen_states(learner.still, lowest, parts, own, **where, **keep)
             first, *prefixes = states[name]
             objective = task_objective(
                 learner,
@@ -204,17 +201,18 @@ def transfer(
                 probes=[score_probe(training, learner, sets, scored, **how)],
                 plan=planned,
                 selection=choice if save_models else None,
-                progress=progress,
             )
             if text is not None:
-                yield compare(sentence_states(learner.still, text, ways, dtype=autocast), start, coordinates)
+                with listening(silent):
+                    end = sentence_states(learner.still, text, ways, dtype=autocast)
+                yield compare(end, start, coordinates)
             finish(folder)
 
         start: dict[str, Tensor] = {}
         if text is not None:
             compare = partial(compare_languages, text=text, source=sets.source, ways=ways)
             begun = replace(stack, pack=half) if processor.type == "cuda" else stack
-            start |= sentence_states(begun, text, ways, dtype=autocast, progress=progress)
+            start |= sentence_states(begun, text, ways, dtype=autocast)
             yield compare(start, {}, {**base, "plan": UNTUNED})
         yield task_sets.skipped_rows(sets, base)
         done, total, steps = 0, len(chosen_plans) * seeds * len(rates), epochs * epoch
@@ -231,7 +229,7 @@ def transfer(
                     settings = Settings(steps, number, optimiser, report=max(1, steps // 50), half=half)
                     folder = run.folder / "checkpoints" / training_folder(coordinates)
                     stage = f"training {training_name(coordinates)}, seed {number} ({done} of {total})"
-                    yield from train_plan(plan, settings, coordinates, folder, named(progress, stage))
+                    yield from named(stage, train_plan(plan, settings, coordinates, folder))
                     models += scored_models(folder, each_rate)
                 chosen = result_rows(models, sets, about)
                 results += chosen
@@ -377,9 +375,7 @@ def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool)
     return text
 
 
-def sentence_states(
-    stack: Stack, text: Bitext, ways: Ways, *, dtype: torch.dtype | None, progress: Progress = silent
-) -> dict[str, Tensor]:
+def sentence_states(stack: Stack, text: Bitext, ways: Ways, *, dtype: torch.dtype | None) -> dict[str, Tensor]:
     """Sentence vectors (layers, languages, sentences, width), float32, on the stack's device, encoded in each way.
 
     The sentences come in a seeded random order. dtype: what the model computes in, None for that of its weights.
@@ -389,7 +385,7 @@ def sentence_states(
     for encoding in dict.fromkeys(encoding for encoding, _ in ways.values()):
         sides = []
         for corpus in text:
-            with arithmetic(stack.device, dtype):
+            with arithmetic(stack.device, dtype), listening(silent):
                 chunks = stream(stack, corpus, rows=order, encoding=encoding)
                 sides.append(torch.cat([chunk.values["sentence"] for chunk in chunks], dim=1))
             progress("comparing languages", len(sides), len(text.languages))

@@ -22,7 +22,7 @@ from safetensors.numpy import save_file
 
 from isogloss.errors import InputError
 from isogloss.files import whole
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.runs.run import Run
 from isogloss.text.vocabulary import Vocabulary
 
@@ -43,14 +43,7 @@ class Chosen:
 
 
 def draw(
-    run: Run,
-    words: Vocabulary,
-    vectors: Mapping[str, Array],
-    *,
-    layers: list[int],
-    points: int,
-    how: Mapping[str, Any],
-    progress: Progress,
+    run: Run, words: Vocabulary, vectors: Mapping[str, Array], *, layers: list[int], points: int, how: Mapping[str, Any]
 ) -> None:
     """Choose the words of a run and draw them, or leave their vectors behind for later.
 
@@ -61,7 +54,6 @@ def draw(
         layers: The layers of those vectors.
         points: Most words a language.
         how: `centre`, whether each language's mean is removed first, t-SNE's `perplexity`, and the projection's `seed`.
-        progress: Is told how far it is.
     """
     if (run.folder / "points.parquet").is_file() or (run.folder / "words.safetensors").is_file():
         return
@@ -74,10 +66,10 @@ def draw(
             save_file({"vectors": chosen.vectors.astype(np.float16)}, beside, metadata)
         run.note("the word map was not drawn here: openTSNE is not installed; `isogloss report` draws it where it is")
     else:
-        _write(chosen, run.folder, how, progress)
+        _write(chosen, run.folder, how)
 
 
-def draw_later(folder: Path, *, progress: Progress = silent) -> None:
+def draw_later(folder: Path) -> None:
     """Draw the map of a run whose vectors were left behind, if that is so."""
     path = folder / "words.safetensors"
     if (folder / "points.parquet").is_file() or not path.is_file():
@@ -86,7 +78,7 @@ def draw_later(folder: Path, *, progress: Progress = silent) -> None:
         facts = {name: json.loads(text) for name, text in file.metadata().items()}
         vectors = file.get_tensor("vectors").astype(np.float32)
     how = {name: facts.pop(name) for name in ("centre", "perplexity", "seed")}
-    _write(Chosen(**facts, vectors=vectors), folder, how, progress)
+    _write(Chosen(**facts, vectors=vectors), folder, how)
     path.unlink()
 
 
@@ -109,7 +101,7 @@ def choose(words: Vocabulary, vectors_of: Mapping[str, Array], layers: list[int]
     return Chosen(layers, languages, names, pairs, vectors.astype(np.float32))
 
 
-def _write(chosen: Chosen, folder: Path, how: Mapping[str, Any], progress: Progress) -> None:
+def _write(chosen: Chosen, folder: Path, how: Mapping[str, Any]) -> None:
     """Lay the words (layers, n, d) on a plane at every layer, (layers, n, 2), and write the points.
 
     how: `centre`, `perplexity` (how many neighbours count, at most (n - 1) / 3) and `seed` of t-SNE.

@@ -30,7 +30,7 @@ from isogloss.files import write_bytes
 from isogloss.measures.registry import describe
 from isogloss.papers.paper import find, names as paper_names
 from isogloss.papers.results import Results
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.recipes.word_map import draw_later
 from isogloss.report import curves, drift_view, map_view, score_views, training_view, word_map
 from isogloss.report.curves import RunFolder, View, number, parts, read_run
@@ -132,9 +132,7 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
     return [f"Mean P@1 at layer {layer}, where all jobs together end highest{floor}: {'; '.join(said)}."]
 
 
-def write_page(
-    folders: Sequence[str | Path], path: str | Path, progress: Progress = silent, *, figures: bool = True
-) -> Path:
+def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool = True) -> Path:
     """Write the page over these run folders, and the figures of each into its folder `figures`.
 
     Several runs share the curves; each has its own verdict and, by a menu, its own word map, grids and rows.
@@ -142,7 +140,6 @@ def write_page(
     Args:
         folders: run folders; a sweep whose jobs do not fit into one picture stands for its jobs.
         path: the file, or a folder in which the file becomes `report.html`.
-        progress: told while figures are drawn.
         figures: whether figures are drawn as files, too.
 
     Returns:
@@ -151,7 +148,7 @@ def write_page(
     require(folders, "a report needs at least one run folder; give what `isogloss map --out` wrote")
     single = [part for folder in folders for part in parts(Path(folder))]
     for folder in single if figures and find_spec("openTSNE") is not None else ():
-        draw_later(folder, progress=progress)
+        draw_later(folder)
     runs = [read_run(folder) for folder in single]
     models, names = [run.model for run in runs], [run.name for run in runs]
     for index, run in enumerate(runs):  # named by their model where that tells them apart, else by their folder as well

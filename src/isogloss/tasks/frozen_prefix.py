@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from isogloss.files import one_at_a_time, whole
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import Items
 from isogloss.text.batches import group
@@ -58,7 +58,6 @@ def read_prefix(
     dtype: torch.dtype | None = None,
     file: Path | None = None,
     mapped: bool = False,
-    progress: Progress = silent,
 ) -> Prefix:
     """Run every item through the frozen layers once, in evaluation mode.
 
@@ -69,7 +68,7 @@ def read_prefix(
     home, kind, shape = home_of(stack, items, dtype), dtype or torch.float32, (len(items.ids), stack.width)
     if file is None or (home is not None and not mapped):
         room = torch.empty(shape, dtype=kind, device=home or "cpu")
-        _fill(stack, items, cut, room=room, dtype=dtype, progress=progress)
+        _fill(stack, items, cut, room=room, dtype=dtype)
         return Prefix(cut, room, items)
 
     def states_in(path: Path, *, shared: bool) -> Tensor:
@@ -77,19 +76,12 @@ def read_prefix(
 
     if not file.is_file():
         with whole(file) as beside:
-            _fill(stack, items, cut, room=states_in(beside, shared=True), dtype=dtype, progress=progress)
+            _fill(stack, items, cut, room=states_in(beside, shared=True), dtype=dtype)
     return Prefix(cut, states_in(file, shared=False), items)
 
 
 def shared_prefix(
-    stack: Stack,
-    items: Items,
-    cut: int,
-    *,
-    folder: Path,
-    weights: str,
-    dtype: torch.dtype | None = None,
-    progress: Progress = silent,
+    stack: Stack, items: Items, cut: int, *, folder: Path, weights: str, dtype: torch.dtype | None = None
 ) -> Prefix:
     """`read_prefix` by way of a folder that other runs share: the first computes, the others map its file.
 
@@ -104,14 +96,14 @@ def shared_prefix(
     file = folder / f"cut-{cut}-{digest.hexdigest()[:32]}.states"
     folder.mkdir(parents=True, exist_ok=True)
     if not file.is_file() and _size(stack, items, dtype) > SHARE * shutil.disk_usage(folder).free:
-        return read_prefix(stack, items, cut, dtype=dtype, progress=progress)
+        return read_prefix(stack, items, cut, dtype=dtype)
     with one_at_a_time(file):
-        prefix = read_prefix(stack, items, cut, dtype=dtype, file=file, mapped=True, progress=progress)
+        prefix = read_prefix(stack, items, cut, dtype=dtype, file=file, mapped=True)
     home = home_of(stack, items, dtype)
     return prefix if home is None or home.type == "cpu" else replace(prefix, kept=prefix.kept.to(home))
 
 
-def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None, progress: Progress) -> None:
+def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None) -> None:
     lower, done = stack[:cut], 0
     size = 65_536 if stack.device.type == "cuda" else 2_048
     with measuring(stack.model), arithmetic(stack.device, dtype):

@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import Any
 
 from isogloss.errors import InputError, require
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.text.languages import code, is_code
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import TaggedSentence, read_tagged, stream_trees
@@ -147,7 +147,7 @@ def files_by_kind(folder: Path) -> Iterator[tuple[Path, str]]:
         yield path, kind_of(path, aligned=path in aligned)
 
 
-def listing(data: Source, progress: Progress = silent) -> list[DataSet]:
+def listing(data: Source) -> list[DataSet]:
     """Every data set of the folder."""
     folders = data_sets(data_dir(data))
     records = []
@@ -257,14 +257,13 @@ def _stem(path: Path) -> Path:
     return path.with_name(re.sub(r"\.[a-z]+(\.gz|\.xz)?$", "", path.name))
 
 
-def check(data: Source, progress: Progress = silent) -> CheckReport:
+def check(data: Source) -> CheckReport:
     """Read every file of every data set and tell what is wrong with each, rather than stop at the first problem.
 
     Memory stays small: most files are read line by line (those of questions and tags are not).
 
     Args:
         data: the folder of data sets.
-        progress: is told how many files are checked.
     """
     folder = data_dir(data)
     files = {path: kind for each in data_sets(folder) for path, kind in files_by_kind(each)}

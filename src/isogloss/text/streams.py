@@ -23,7 +23,7 @@ from tokenizers import Tokenizer
 
 from isogloss.errors import InputError
 from isogloss.files import whole, write_text
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import refuse_slow, spans
 
@@ -78,15 +78,7 @@ def chunked(texts: Iterable[str]) -> Iterator[list[str]]:
         yield chunk
 
 
-def pack(
-    tokenizer: Any,
-    texts: Iterable[str],
-    path: Path,
-    *,
-    language: str,
-    total: int = 0,
-    progress: Progress = silent,
-) -> Stream:
+def pack(tokenizer: Any, texts: Iterable[str], path: Path, *, language: str, total: int = 0) -> Stream:
     """Write paragraphs as token ids to `path` (`.npy`) and their counts beside it (`.json`), whole or not at all.
 
     Nothing is cut: a paragraph may be longer than the model. A `[MASK]` or `[SEP]` written in the text is text.
@@ -97,7 +89,6 @@ def pack(
         path: the file to write.
         language: the language of the text, which decides what a word is.
         total: bytes of text expected, if known, for progress.
-        progress: is told how much of the text is packed.
 
     >>> pack(tokenizer, ["a cat", "a dog"], Path("en.npy"), language="en").tokens  # doctest: +SKIP
     8
@@ -276,13 +267,7 @@ class PairStream:
 
 
 def pack_pairs(
-    tokenizer: Any,
-    pairs: Iterable[tuple[str, str]],
-    path: Path,
-    *,
-    languages: tuple[str, str],
-    longest: int,
-    progress: Progress = silent,
+    tokenizer: Any, pairs: Iterable[tuple[str, str]], path: Path, *, languages: tuple[str, str], longest: int
 ) -> PairStream:
     """Write pairs as token ids to `path` (`.npy`), where they begin and their counts beside it, whole or not at all.
 
@@ -294,7 +279,6 @@ def pack_pairs(
         path: the file to write.
         languages: those of the two sides.
         longest: tokens the model reads, special ones included.
-        progress: is told how many pairs are packed.
 
     >>> len(pack_pairs(tokenizer, [("a cat", "een kat")], Path("en-nl.npy"), **how))  # doctest: +SKIP
     1

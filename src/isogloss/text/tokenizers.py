@@ -31,7 +31,7 @@ import numpy as np
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from isogloss.errors import InputError, require
-from isogloss.progress import Progress, silent
+from isogloss.progress import listener, progress
 from isogloss.text.sampling import shares
 from isogloss.text.streams import chunked
 
@@ -63,7 +63,6 @@ def train_tokenizers(
     sample: int = 100_000_000,
     lowercase: bool = False,
     max_length: int = 512,
-    progress: Progress = silent,
 ) -> "dict[str, PreTrainedTokenizerFast]":
     """Train a tokenizer for every language.
 
@@ -81,7 +80,6 @@ def train_tokenizers(
         sample: bytes that are read for training at most, spread over the whole text.
         lowercase: whether text is lower-cased.
         max_length: tokens of a sentence at most.
-        progress: is told how much of the text is read.
 
     >>> made = train_tokenizers({"en": english, "nl": dutch}, size=8_000)  # doctest: +SKIP
     >>> made["en"] is made["nl"], made["en"].tokenize("sleeping")  # doctest: +SKIP
@@ -104,7 +102,7 @@ def train_tokenizers(
                 for text in _spread(texts[language](), rates[language]):
                     yield cleaner.normalizer.normalize_str(text)
 
-        learned = train_pieces(cleaned, languages, kind=kind, size=size, progress=progress)
+        learned = train_pieces(cleaned, languages, kind=kind, size=size)
         pieces |= dict.fromkeys(languages, learned)
     tables = pieces if spaces in ("joint", "own") else _one_table(pieces, shared=spaces == "union")
     distinct = {id(table): table for table in tables.values()}  # languages with one vocabulary have one tokenizer
@@ -192,9 +190,7 @@ def untrained_tokenizer(kind: Kind, *, lowercase: bool = False) -> Tokenizer:
     return made
 
 
-def train_pieces(
-    cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: int, progress: Progress = silent
-) -> list[Piece]:
+def train_pieces(cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: int) -> list[Piece]:
     """The pieces of a vocabulary in the order of their ids, special tokens first.
 
     Args:
@@ -202,7 +198,6 @@ def train_pieces(
         languages: those of the text, for messages.
         kind: wordpiece or unigram.
         size: pieces of the vocabulary, special tokens included.
-        progress: is told how much of the text is read.
     """
     stage = f"tokenizer of {', '.join(languages)}"
     # How often each character occurs, and how often inside a word after its first one: (0x110000,), by code point.
@@ -220,12 +215,14 @@ def train_pieces(
     alphabet = np.sort(order[characters[order] > 0])
     rare = dict.fromkeys(np.setdiff1d(np.flatnonzero(characters), alphabet).tolist(), " ")
 
+    told = listener.get()  # the text is drawn by threads of the trainer, which do not inherit the listener
+
     def fed() -> Iterator[str]:
         done = 0
         for number, text in enumerate(cleaned()):
             done += len(text)
             if number % 1_000 == 0:
-                progress(stage, done, total)
+                told(stage, done, total)
             yield text.translate(rare)
 
     learner = untrained_tokenizer(kind)

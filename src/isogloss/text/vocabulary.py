@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from isogloss.measures.word_alignment import align_words, one_to_one
-from isogloss.progress import Progress, silent
 from isogloss.text.corpora import Bitext, Link
 from isogloss.text.words import words_of
 
@@ -29,9 +28,7 @@ class Vocabulary:
     pairs: Mapping[Pair, Sequence[tuple[int, int]]]
 
 
-def links_of(
-    bitext: Bitext, pair: Pair, rows: Sequence[int], *, progress: Progress = silent
-) -> tuple[list[Sequence[Link]], bool]:
+def links_of(bitext: Bitext, pair: Pair, rows: Sequence[int]) -> tuple[list[Sequence[Link]], bool]:
     """Word links of some rows, and whether they came with the bitext rather than from the aligner."""
     source, target = pair
     if pair in bitext.links:
@@ -40,7 +37,7 @@ def links_of(
         return [[(j, i) for i, j in bitext.links[target, source][row]] for row in rows], True
     sides = [[words_of(bitext[language], row) for row in rows] for language in pair]
     # Where both directions agree precision is near 0.98; recall matters little for a list of types.
-    return list(align_words(sides[0], sides[1], symmetrise="intersection", progress=progress)), False
+    return list(align_words(sides[0], sides[1], symmetrise="intersection")), False
 
 
 def vocabulary(

@@ -22,6 +22,7 @@ from isogloss.errors import InputError, require
 from isogloss.measures.cka import CkaStream
 from isogloss.measures.geometry import cosine_distances, l2_distances, procrustes_distance, procrustes_floor
 from isogloss.measures.statistics import jackknife_interval
+from isogloss.progress import listening, silent
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Part, Stack, measuring, reading
 from isogloss.text.batches import chunks
@@ -166,7 +167,8 @@ def _read(stack: Stack, sample: Sample, device: torch.device) -> Sample:
         chunks_read = stream(
             stack, sample.corpus, layers=sample.layers, units=("word",), rows=sample.rows, part=sample.part
         )
-        parts = [(chunk.values["word"].to(device), chunk.items["word"]) for chunk in chunks_read]
+        with listening(silent):
+            parts = [(chunk.values["word"].to(device), chunk.items["word"]) for chunk in chunks_read]
     values = torch.cat([chunk.to(device) for chunk, _ in parts], dim=1)
     return replace(sample, values=values, items=torch.cat([chunk for _, chunk in parts]))
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.seeds import seed_of, seeded
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
@@ -331,7 +331,6 @@ def train(
     checkpoints: Checkpoints | None = None,
     selection: Choice | None = None,
     stop: Rule | None = None,
-    progress: Progress = silent,
 ) -> Iterator[list[Reading]]:
     """Train from the start, or from the last checkpoint, to the last step.
 
@@ -345,7 +344,6 @@ def train(
             beside the checkpoints.
         stop: a rule that is given the readings of each step that has any; where it says so, that step is the last,
             everything is read there, and `training.stopped` is the rule's sentence.
-        progress: told the updates done.
 
     Returns:
         The readings of each step that has any, as they come, with their `step`, the number of updates made.

@@ -31,7 +31,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
-from isogloss.progress import Progress, silent
+from isogloss.progress import progress
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, family_of, trainable_family
 from isogloss.stack.packing import half_norms, packed, unpadded
@@ -472,7 +472,7 @@ def cut_stream(stream: Stream, *, length: int, frame: Frame | None = None) -> Se
     return Sentences(stream.language, "", ids, lengths, *counts, 0)
 
 
-def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int, progress: Progress = silent) -> Sentences:
+def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
     """Token ids of a whole corpus, each sentence at most `max_length` long; without a name it is called its language.
 
     >>> tokenise(tokenizer, Corpus("en", ["a cat", "a dog"]), max_length=512).lengths  # doctest: +SKIP

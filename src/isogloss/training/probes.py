@@ -15,6 +15,7 @@ import torch
 from isogloss.errors import InputError
 from isogloss.measures.retrieval import retrieve
 from isogloss.measures.statistics import jackknife_interval
+from isogloss.progress import listening, silent
 from isogloss.stack.stack import Stack, measuring_device
 from isogloss.text.corpora import Bitext
 from isogloss.vectors.extract import vectors
@@ -57,7 +58,8 @@ def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *
     def readings(bitext: Bitext, data: str) -> Iterator[Reading]:
         """The readings of one bitext, layer by layer."""
         first = "en" if "en" in bitext.languages else bitext.languages[0]
-        vectors_of = {corpus.language: vectors(stacks(corpus.language), corpus) for corpus in bitext}
+        with listening(silent):
+            vectors_of = {corpus.language: vectors(stacks(corpus.language), corpus) for corpus in bitext}
         device = measuring_device(stacks(first).device)
         for layer in range(len(vectors_of[first])):
             coordinates = {"layer": layer, "unit": "sentence", "method": "centred", "data": data}

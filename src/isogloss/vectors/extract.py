@@ -18,7 +18,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.measures.inputs import double
-from isogloss.progress import Progress, shifted, silent
+from isogloss.progress import progress
 from isogloss.stack.stack import Chain, Part, Stack, measuring
 from isogloss.text.batches import Batch, encode, group, ranges
 from isogloss.text.corpora import Corpus, shortened
@@ -62,7 +62,6 @@ def stream(
     chunk: int = 2048,
     tokens: int | None = None,
     encoding: Callable[..., Batch] = encode,
-    progress: Progress = silent,
 ) -> Iterator[Vectors]:
     """Vectors of a corpus, chunk by chunk, in the order of `rows`.
 
@@ -77,7 +76,6 @@ def stream(
         chunk: sentences to a chunk.
         tokens: padded tokens in a batch, which bounds memory; the default suits the device.
         encoding: makes tokens of sentences, with the parameters of `isogloss.text.batches.encode`.
-        progress: is told the sentences done, under the name of the corpus.
     """
     check_corpus(corpus)
     if unknown := [unit for unit in units if unit not in UNITS]:
@@ -96,8 +94,8 @@ def stream(
             for unit, (items, owners) in numbered.items()
         }
 
-    def read(rows: list[int], progress: Progress) -> Vectors:
-        """Vectors of these rows in their order; `progress` hears how many of them are done."""
+    def read(rows: list[int], before: int) -> Vectors:
+        """Vectors of these rows in their order; so many rows were done before them."""
         distinct: list[int] = []  # rows of the sentences that differ
         copies: list[int] = []  # for every row, which of these it is a copy of
         seen: dict[Any, int] = {}
@@ -127,7 +125,8 @@ def stream(
                 pooled[unit].append(torch.stack([states[layer][unit] for layer in wanted]))
                 items[unit].append(own_items.cpu() + torch.tensor([len(numbers), 0]))
             numbers += members
-            progress(f"reading {corpus.language}", int(len(rows) * len(numbers) / len(distinct)), len(rows))
+            done = before + int(len(rows) * len(numbers) / len(distinct))
+            progress(f"reading {corpus.language}", done, len(order))
         sentences = torch.argsort(torch.tensor(numbers))[copies]  # (rows,): which of the sentences that were run it is
         ordered = {unit: _in_order(pooled.pop(unit), torch.cat(items[unit]), sentences, rows) for unit in units}
         cut = torch.as_tensor(rows)[whole.shortened[copies]]
@@ -136,7 +135,7 @@ def stream(
 
     for start in range(0, len(order), chunk):
         # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
-        yield read(order[start : start + chunk], shifted(progress, start, len(order)))
+        yield read(order[start : start + chunk], start)
 
 
 def vectors(
@@ -146,7 +145,6 @@ def vectors(
     layers: Sequence[int] | None = None,
     unit: Unit = "sentence",
     pool: Pool = "mean",
-    progress: Progress = silent,
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
 
@@ -160,14 +158,13 @@ def vectors(
         unit: "sentence" (mean of its content tokens), "first" (the first token of a sentence, as [CLS] is in many
             models), "word" or "token" (content tokens in order).
         pool: how a word is made of its subwords: their mean, or the first of them.
-        progress: is told the sentences done.
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
     """
     check_corpus(corpus)
     require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
-    chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool, progress=progress)
+    chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool)
     return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
 
 

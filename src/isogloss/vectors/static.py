@@ -27,7 +27,7 @@ from scipy import sparse
 from torch import Tensor
 
 from isogloss.errors import require
-from isogloss.progress import Progress, silent
+from isogloss.progress import listening, progress, silent
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Corpus
 from isogloss.text.words import spans
@@ -85,7 +85,6 @@ def type_vectors(
     folder: Path,
     layers: Sequence[int] | None = None,
     total: int = 0,
-    progress: Progress = silent,
 ) -> TypeVectors:
     """Average the vectors of these types over all their uses, in one pass; what the folder has is not read again.
 
@@ -104,9 +103,10 @@ def type_vectors(
             worded = (sentence for sentence in sentences if spans(sentence, language))
             for part in _parts(worded, len(wanted) * stack.width * 4):
                 corpus = Corpus(language, part)
-                for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part)):
-                    sums.add(chunk, corpus)
-                    shortened += len(chunk.shortened)
+                with listening(silent):  # what is told is how much of the whole text is read
+                    for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part)):
+                        sums.add(chunk, corpus)
+                        shortened += len(chunk.shortened)
                 done += len(part)
                 progress(f"reading {language}", done, max(total, done))
             seen = np.flatnonzero(sums.counts)
@@ -137,13 +137,7 @@ def _parts(sentences: Iterable[str], bytes_a_word: int) -> Iterator[list[str]]:
 
 
 def cooccurrences(
-    sentences: Iterable[str],
-    language: str,
-    *,
-    types: Sequence[str],
-    window: int = 5,
-    total: int = 0,
-    progress: Progress = silent,
+    sentences: Iterable[str], language: str, *, types: Sequence[str], window: int = 5, total: int = 0
 ) -> sparse.csr_matrix:
     """How often two types stand at most `window` words apart, (types, types), symmetric.
 
