@@ -125,8 +125,7 @@ def stream(
                 pooled[unit].append(torch.stack([states[layer][unit] for layer in wanted]))
                 items[unit].append(own_items.cpu() + torch.tensor([len(numbers), 0]))
             numbers += members
-            done = before + int(len(rows) * len(numbers) / len(distinct))
-            progress(f"reading {corpus.language}", done, len(order))
+            progress(f"reading {corpus.language}", before + int(len(rows) * len(numbers) / len(distinct)), len(order))
         sentences = torch.argsort(torch.tensor(numbers))[copies]  # (rows,): which of the sentences that were run it is
         ordered = {unit: _in_order(pooled.pop(unit), torch.cat(items[unit]), sentences, rows) for unit in units}
         cut = torch.as_tensor(rows)[whole.shortened[copies]]
