@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from isogloss.measures.word_alignment import align_words, one_to_one
+from isogloss.measures.word_alignment import ALIGNERS, align_words, one_to_one
 from isogloss.progress import Progress, silent
 from isogloss.text.corpora import Bitext, Link
 from isogloss.text.words import words_of
@@ -30,9 +30,9 @@ class Vocabulary:
 
 
 def links_of(
-    bitext: Bitext, pair: Pair, rows: Sequence[int], *, progress: Progress = silent
+    bitext: Bitext, pair: Pair, rows: Sequence[int], *, aligner: str = "ibm2", progress: Progress = silent
 ) -> tuple[list[Sequence[Link]], bool]:
-    """Word links of some rows, and whether they came with the bitext rather than from the aligner."""
+    """Word links of some rows, and whether they came with the bitext rather than from one of the `ALIGNERS`."""
     source, target = pair
     if pair in bitext.links:
         return [bitext.links[pair][row] for row in rows], True
@@ -40,7 +40,8 @@ def links_of(
         return [[(j, i) for i, j in bitext.links[target, source][row]] for row in rows], True
     sides = [[words_of(bitext[language], row) for row in rows] for language in pair]
     # Where both directions agree precision is near 0.98; recall matters little for a list of types.
-    return list(align_words(sides[0], sides[1], symmetrise="intersection", progress=progress)), False
+    links = align_words(*sides, model=ALIGNERS[aligner], symmetrise="intersection", progress=progress)
+    return list(links), False
 
 
 def vocabulary(
