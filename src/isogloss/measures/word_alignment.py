@@ -428,7 +428,7 @@ def fit_tension(met: Cooccurrence, distance: float, *, tension: float) -> float:
     """Move lambda to where the prior expects links to lie as far from the diagonal as they do, by eight gradient steps.
 
     The derivative of the expected log-likelihood by lambda is the distance that the prior expects less the one found
-    (Dyer, Chahuneau and Smith 2013, 2.1), here as means over the target words; the step is 20 times that, and lambda
+    (Dyer, Chahuneau and Smith 2013), here as means over the target words; the step is 20 times that, and lambda
     stays within 0.1 and 14. distance: the sum found by `expect`.
 
     The prior expects sum_i |i/n - j/m| exp(-lambda |i/n - j/m|) / Z_j of target word j. As in fast_align, whose links
