@@ -11,6 +11,7 @@ from isogloss.errors import InputError
 from isogloss.measures import word_alignment
 from isogloss.measures.word_alignment import (
     AER,
+    ALIGNERS,
     METHODS,
     Model,
     align_words,
@@ -41,12 +42,14 @@ def some_links(size=5):
 
 
 def itermax_by_loops(x, y, rounds, discount):
-    """The rule of SimAlign's paper, cell by cell."""
+    """The rule of SimAlign's paper, cell by cell, with its program's two special cases."""
     unit = [[row / np.linalg.norm(row) for row in side.double().numpy()] for side in (x, y)]
     closeness = [[(1 + float(a @ b)) / 2 for b in unit[1]] for a in unit[0]]
     links = set()
-    for _ in range(rounds):
+    for number in range(rounds):
         sources, targets = {i for i, _ in links}, {j for _, j in links}
+        if number > 0 and (min(len(x), len(y)) <= 2 or len(sources) == len(x) or len(targets) == len(y)):
+            break
         scores = [list(row) for row in closeness]
         for i, row in enumerate(scores):
             for j in range(len(row)):
@@ -102,16 +105,31 @@ def test_widths_must_agree():
 
 
 def test_itermax_gives_left_over_words_a_second_chance():
-    x, y = angles(0, 90), angles(0, 10, 90)
+    # 10 and 100 are left over; each is nearest to a linked word, which has no better partner left.
+    x, y = angles(0, 90, 100), angles(0, 10, 90)
     assert itermax_links(x, y, rounds=1) == argmax_links(x, y) == [(0, 0), (1, 2)]
-    assert itermax_links(x, y) == [(0, 0), (0, 1), (1, 2)]
+    assert itermax_links(x, y) == [(0, 0), (0, 1), (1, 2), (2, 2)]
+
+
+def test_itermax_chooses_once_where_a_side_has_two_words():
+    x, y = angles(0, 90), angles(0, 10, 80, 90)
+    assert itermax_links(x, y) == argmax_links(x, y) == [(0, 0), (1, 3)]
+    assert itermax_links(y, x) == argmax_links(y, x) == [(0, 0), (3, 1)]
+    assert itermax_links(x[:1], y) == [(0, 0)]
+
+
+def test_itermax_ends_when_a_side_is_linked():
+    # Every source word has its own target word; 10, which is left over, gets none, on whichever side it is.
+    x, y = angles(0, 90, 180), angles(0, 10, 90, 180)
+    assert itermax_links(x, y, rounds=3) == argmax_links(x, y) == [(0, 0), (1, 2), (2, 3)]
+    assert itermax_links(y, x, rounds=3) == [(0, 0), (2, 1), (3, 2)]
 
 
 def test_itermax_discount_prefers_words_without_a_link():
-    # Round one links 0 to 0. Then 12 is nearer to 0 (linked) than to 40 (free): the discount decides.
-    x, y = angles(0, 40), angles(0, 12)
-    assert itermax_links(x, y, discount=0.9) == [(0, 0), (1, 1)]
-    assert itermax_links(x, y, discount=1.0) == [(0, 0), (0, 1)]
+    # Round one links 0 to 0 and 180 to 180. Then 12 is nearer to 0 (linked) than to 40 (free): the discount decides.
+    x, y = angles(0, 40, 180), angles(0, 12, 180)
+    assert itermax_links(x, y, discount=0.9) == [(0, 0), (1, 1), (2, 2)]
+    assert itermax_links(x, y, discount=1.0) == [(0, 0), (0, 1), (2, 2)]
 
 
 def test_itermax_never_links_two_linked_words():
@@ -122,9 +140,9 @@ def test_itermax_never_links_two_linked_words():
 @pytest.mark.parametrize("seed", range(30))
 def test_itermax_equals_explicit_loops(seed):
     generator = torch.Generator().manual_seed(seed)
-    words = torch.randint(1, 9, (2,), generator=generator).tolist()
+    words = torch.randint(1, 13, (2,), generator=generator).tolist()
     x, y = (torch.randn(count, 4, generator=generator) for count in words)
-    for rounds in (1, 2, 3):
+    for rounds in (1, 2, 3, 4):
         links = itermax_links(x, y, rounds=rounds, discount=0.9)
         assert links == itermax_by_loops(x, y, rounds, 0.9)
         assert set(argmax_links(x, y)) <= set(links)
@@ -149,6 +167,48 @@ def test_combine_by_eye():
     assert combine(forward, backward, method="union") == [(0, 0), (0, 1), (2, 0), (2, 3), (3, 3)]
 
 
+def test_combine_goes_through_the_union_in_rising_order():
+    # (2, 2) comes before (2, 3), takes source word 2 and leaves it nothing new to bring in.
+    for method in ("grow-diag", GROW):
+        assert combine([(2, 3), (3, 3)], [(2, 2), (3, 3)], method=method) == [(2, 2), (3, 3)]
+
+
+def test_grow_diag_adds_nothing_that_touches_nothing():
+    forward, backward = [(0, 0), (0, 1), (2, 3)], [(0, 0), (2, 0), (3, 3)]
+    assert combine(forward, backward, method="grow-diag") == [(0, 0), (0, 1)]
+
+
+def grow_by_cells(forward, backward, size, final):
+    """Grow-diag, and final-and, as loops over all cells of a grid from the top left."""
+    grid = [[{(i, j) in set(forward), (i, j) in set(backward)} for j in range(size)] for i in range(size)]
+    kept = [[grid[i][j] == {True} for j in range(size)] for i in range(size)]
+
+    def has(i, j):
+        return any(kept[i]), any(row[j] for row in kept)
+
+    changed = True
+    while changed:
+        changed = False
+        for i in range(size):
+            for j in range(size):
+                around = [kept[a][b] for a in range(size) for b in range(size) if max(abs(a - i), abs(b - j)) == 1]
+                if True in grid[i][j] and not kept[i][j] and any(around) and not all(has(i, j)):
+                    kept[i][j] = changed = True
+    for direction in (forward, backward) if final else ():
+        for i in range(size):
+            for j in range(size):
+                if (i, j) in direction and not any(has(i, j)):
+                    kept[i][j] = True
+    return [(i, j) for i in range(size) for j in range(size) if kept[i][j]]
+
+
+@given(shared=some_links(), forward=some_links(), backward=some_links())
+def test_growing_equals_loops_over_cells(shared, forward, backward):
+    forward, backward = shared[:4] + forward, shared[:4] + backward
+    assert combine(forward, backward, method="grow-diag") == grow_by_cells(forward, backward, 6, final=False)
+    assert combine(forward, backward, method=GROW) == grow_by_cells(forward, backward, 6, final=True)
+
+
 def test_combine_grows_step_by_step():
     # (3, 1) touches only (2, 1), which touches only (1, 1), which touches the shared (0, 0).
     chain = [(0, 0), (1, 1), (2, 1), (3, 1)]
@@ -166,8 +226,8 @@ def test_combine_refuses_unknown_methods():
 
 @given(forward=some_links(), backward=some_links())
 def test_combined_links_are_nested(forward, backward):
-    shared, grown, either = (set(combine(forward, backward, method=method)) for method in (METHODS[0], GROW, "union"))
-    assert shared <= grown <= either
+    shared, either, grown, final = (set(combine(forward, backward, method=method)) for method in METHODS)
+    assert shared <= grown <= final <= either
     assert set(one_to_one(forward)) <= set(forward)
 
 
@@ -253,18 +313,27 @@ def test_case_is_ignored():
     assert align_words(split(ENGLISH), split(GERMAN)) == changed
 
 
+def test_as_fast_align_case_tells_words_apart():
+    source, target = split(["A b", "a c", "A d"]), split(["x y", "z v", "x w"])
+    met = count_words(source, target, ignore_case=False)
+    assert (met.source_words, count_words(source, target).source_words) == (5, 4)
+    changed = align_words(split(map(str.upper, ENGLISH)), split(map(str.upper, GERMAN)), model=ALIGNERS["fast_align"])
+    assert align_words(split(ENGLISH), split(GERMAN), model=ALIGNERS["fast_align"]) == changed  # all words alike
+
+
 def test_directions_join_into_nested_links_in_range():
     source, target, _ = planted(80, seed=2)
     joined = {method: align_words(source, target, symmetrise=method) for method in METHODS}
     for row, (words, others) in enumerate(zip(source, target, strict=True)):
-        shared, either, grown = (set(joined[method][row]) for method in METHODS)
-        assert shared <= grown <= either
+        shared, either, grown, final = (set(joined[method][row]) for method in METHODS)
+        assert shared <= grown <= final <= either
         assert all(0 <= i < len(words) and 0 <= j < len(others) for i, j in either)
 
 
-def test_planted_links_are_recovered():
+@pytest.mark.parametrize("aligner", ALIGNERS)
+def test_planted_links_are_recovered(aligner):
     source, target, gold = planted(600, seed=3)
-    found = alignment_error_rate(align_words(source, target), gold)
+    found = alignment_error_rate(align_words(source, target, model=ALIGNERS[aligner]), gold)
     assert found.recall > 0.9
     assert found.precision > 0.9
 
@@ -291,12 +360,13 @@ def test_small_blocks_give_the_same_links(monkeypatch):
     assert align_words(source, target) == whole
 
 
-def test_empty_sides_get_no_links_and_disturb_nothing():
-    source, target = split(ENGLISH), split(GERMAN)
-    links = align_words([[], *source, ["lonely"]], [["leer"], *target, []])
-    assert links == [[], *align_words(source, target), []]
-    assert align_words([], []) == []
-    assert align_words([[]], [[]]) == [[]]
+@pytest.mark.parametrize("aligner", ALIGNERS)
+def test_empty_sides_get_no_links_and_disturb_nothing(aligner):
+    source, target, model = split(ENGLISH), split(GERMAN), ALIGNERS[aligner]
+    links = align_words([[], *source, ["lonely"]], [["leer"], *target, []], model=model)
+    assert links == [[], *align_words(source, target, model=model), []]
+    assert align_words([], [], model=model) == []
+    assert align_words([[]], [[]], model=model) == [[]]
 
 
 def test_flipping_twice_changes_nothing():
@@ -321,7 +391,7 @@ def test_likelihood_never_falls_under_plain_em(prior):
     table = maximise(met, expect(met, table, model=model)[0], smoothing=0.0)
     history = []
     for _ in range(15):
-        counts, likelihood = expect(met, table, model=model)
+        counts, likelihood, _ = expect(met, table, model=model)
         table = maximise(met, counts, smoothing=0.0)
         history.append(likelihood)
     assert all(later >= earlier - 1e-9 for earlier, later in zip(history, history[1:], strict=False))
@@ -332,15 +402,16 @@ def test_every_target_word_is_shared_out_once():
     source, target, _ = planted(30, seed=8)
     met = count_words(source, target)
     table = word_alignment.TranslationTable(np.ones(len(met.pair_source)), np.ones(met.target_words))
-    counts, _ = expect(met, table, model=Model())
+    counts, *_ = expect(met, table, model=Model())
     assert counts.words.sum() + counts.null.sum() == pytest.approx(sum(map(len, target)))
 
 
-def test_progress_counts_both_directions():
-    told = []
-    with listening(lambda *news: told.append(news)):
-        align_words(split(ENGLISH), split(GERMAN), iterations=2)
-    assert told == [(stage, done, 4) for stage in ("aligning words", "aligning words back") for done in (1, 2, 3, 4)]
+@pytest.mark.parametrize(("aligner", "rounds"), [("ibm2", 4), ("fast_align", 1)])
+def test_progress_counts_both_directions(aligner, rounds):
+    told, stages = [], ("aligning words", "aligning words back")
+    with listening(lambda *report: told.append(report)):
+        align_words(split(ENGLISH), split(GERMAN), iterations=2, model=ALIGNERS[aligner])
+    assert told == [(stage, done, rounds) for stage in stages for done in range(1, rounds + 1)]
 
 
 def test_wrong_input_is_refused_in_one_sentence():

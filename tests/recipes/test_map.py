@@ -10,13 +10,14 @@ from scipy import stats
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.measures import anisotropy, retrieve
-from isogloss.measures.word_alignment import alignment_error_rate, itermax_links
+from isogloss.measures.word_alignment import ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows
 from isogloss.runs.table import KEY
 from isogloss.text.invented import invented
 from isogloss.text.vocabulary import vocabulary
+from isogloss.text.words import words_of
 
 LANGUAGES = ("qaa", "qab", "qac")
 
@@ -109,6 +110,21 @@ def test_links_found_by_vectors_are_judged_by_the_given_ones(stack, bitext):
     expected = alignment_error_rate(predicted, bitext.links[pair]).value
     mine = only(table, measure="aer", method="itermax", source="qaa", target="qab", layer=1)
     assert mine.value.item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_aligner_is_chosen_by_name(stack, bitext):
+    order = np.random.default_rng(0).permutation(bitext.rows).tolist()
+    sides = [[words_of(bitext[language], row) for row in order] for language in ("qaa", "qab")]
+    gold = [bitext.links["qaa", "qab"][row] for row in order]
+    values = {}
+    for aligner, model in ALIGNERS.items():
+        table = ig.map(stack, bitext, sample="all", layers=[0], aligner=aligner)
+        mine = only(table, measure="aer", method="statistical", source="qaa", target="qab")
+        values[aligner] = mine.value.item()
+        assert values[aligner] == alignment_error_rate(align_words(*sides, model=model), gold).value
+    assert values["ibm2"] != values["fast_align"]
+    with pytest.raises(InputError, match="aligner"):
+        ig.map(stack, bitext, aligner="giza")
 
 
 def test_same_seed_same_rows_to_the_bit_another_seed_another_sample(stack, bitext):

@@ -11,10 +11,13 @@ from scipy.linalg import orthogonal_procrustes
 import isogloss as ig
 from isogloss.mappings import normalisation
 from isogloss.mappings.methods import MappingSpec
+from isogloss.measures.word_alignment import ALIGNERS, align_words
 from isogloss.recipes import task_scores
 from isogloss.recipes.stitch import choose_word_pairs, random_rotation, read_words, target_conditions
 from isogloss.runs import read_facts
 from isogloss.stack.edit import with_fresh_blocks
+from isogloss.text import embedded
+from isogloss.text.words import words_of
 from isogloss.vectors.store import VectorStore
 from tiny_commands import command_line
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
@@ -222,6 +225,24 @@ def test_pairs_are_one_to_one_differently_written_and_capped():
         )
     backwards = choose_word_pairs(text, ("qab", "qaa"), most=10, max_uses=9, seed=0)
     assert [(row, first, other) for row, other, first in backwards] == [(0, 0, 0), (1, 0, 0), (1, 1, 1)]
+
+
+def test_pairs_are_links_of_the_chosen_aligner():
+    text = ig.Bitext((embedded()["en"], embedded()["nl"]))
+    sides = [[words_of(corpus, row) for row in range(text.rows)] for corpus in text.corpora]
+    chosen = {}
+    for aligner, model in ALIGNERS.items():
+        links = align_words(*sides, model=model, symmetrise="intersection")
+        wanted = {
+            (row, i, j)
+            for row, found in enumerate(links)
+            for i, j in found
+            if sides[0][row][i].lower() != sides[1][row][j].lower() and sides[0][row][i].isalpha()
+        }
+        pairs = choose_word_pairs(text, ("en", "nl"), most=50_000, max_uses=10_000, seed=0, aligner=aligner)
+        chosen[aligner] = {pair for pair in pairs if sides[0][pair[0]][pair[1]].isalpha()}
+        assert chosen[aligner] == {one for one in wanted if any(map(str.isalpha, sides[1][one[0]][one[2]]))}
+    assert chosen["ibm2"] != chosen["fast_align"]
 
 
 def test_a_word_that_was_cut_off_has_no_vector(tiny, tmp_path):

@@ -2,6 +2,7 @@
 
 import math
 from collections import defaultdict
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from isogloss.measures.word_alignment import (
     count_words,
     expect,
     fit,
+    fit_tension,
     flip,
     maximise,
 )
@@ -35,7 +37,7 @@ def terms(e, f, j, t, model):
 
 
 def loop_expectation(source, target, t, model):
-    counts, likelihood = defaultdict(float), 0.0
+    counts, likelihood, distance = defaultdict(float), 0.0, 0.0
     for e, f in zip(source, target, strict=True):
         for j in range(len(f)):
             unwritten, written = terms(e, f, j, t, model)
@@ -43,8 +45,9 @@ def loop_expectation(source, target, t, model):
             counts[NULL, f[j]] += unwritten / total
             for i in range(len(e)):
                 counts[e[i], f[j]] += written[i] / total
+                distance += written[i] / total * abs((i + 1) / len(e) - j / len(f))  # j from 0, as in fast_align
             likelihood += math.log(total)
-    return counts, likelihood
+    return counts, likelihood, distance
 
 
 def loop_maximisation(counts, smoothing):
@@ -56,12 +59,35 @@ def loop_maximisation(counts, smoothing):
     return {(e, f): math.exp(digamma(count + smoothing) - digamma(totals[e])) for (e, f), count in counts.items()}
 
 
+def loop_tension(source, target, distance, tension):
+    """Eight gradient steps; the normaliser has the lengths exchanged and, past the shorter one, no end."""
+    words = sum(map(len, target))
+    for _ in range(8):
+        expected = 0.0
+        for e, f in zip(source, target, strict=True):
+            n, m = len(e), len(f)
+            for j in range(1, m + 1):
+                far = [abs(i / n - j / m) for i in range(1, n + 1)]
+                last = m if j <= n else 1000 * m
+                z = sum(math.exp(-tension * abs(k / m - j / n)) for k in range(1, last + 1))
+                expected += sum(d * math.exp(-tension * d) for d in far) / z
+        tension = min(max(tension + 20 * (expected / words - distance / words), 0.1), 14)
+    return tension
+
+
 def loop_fit(source, target, model, iterations):
     t = defaultdict(lambda: 1.0)
+    if model.fast_align:
+        for number in range(iterations - 1):
+            counts, _, distance = loop_expectation(source, target, t, model)
+            t = loop_maximisation(counts, model.smoothing)
+            if number > 0:
+                model = replace(model, prior=loop_tension(source, target, distance, model.prior))
+        return t, model
     for current in [Model(0.0, model.null, model.smoothing)] * iterations + [model] * iterations:
-        counts, _ = loop_expectation(source, target, t, current)
+        counts, *_ = loop_expectation(source, target, t, current)
         t = loop_maximisation(counts, model.smoothing)
-    return t
+    return t, model
 
 
 def by_words(table, met, source, target):
@@ -85,10 +111,12 @@ def test_expectation_equals_explicit_loops(model):
     met = count_words(source, target)
     random = np.random.default_rng(0)
     table = TranslationTable(random.random(len(met.pair_source)), random.random(met.target_words))
-    counts, likelihood = expect(met, table, model=model)
-    wanted, wanted_likelihood = loop_expectation(source, target, by_words(table, met, source, target), model)
+    counts, likelihood, distance = expect(met, table, model=model)
+    t = by_words(table, met, source, target)
+    wanted, wanted_likelihood, wanted_distance = loop_expectation(source, target, t, model)
     assert_equal(by_words(counts, met, source, target), wanted)
     assert likelihood == pytest.approx(wanted_likelihood, abs=1e-10)
+    assert distance == pytest.approx(wanted_distance, abs=1e-10)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.01, 1.0])
@@ -104,17 +132,31 @@ def test_maximisation_equals_explicit_loops(smoothing):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.01])
 @pytest.mark.parametrize("backward", [False, True])
-def test_fit_and_links_equal_explicit_loops(smoothing, backward):
-    source, target, model = split(SOURCE), split(TARGET), Model(4.0, 0.08, smoothing)
+@pytest.mark.parametrize("fast_align", [False, True])
+def test_fit_and_links_equal_explicit_loops(smoothing, backward, fast_align):
+    source, target, model = split(SOURCE), split(TARGET), Model(4.0, 0.08, smoothing, fast_align)
     met = count_words(source, target)
     if backward:
         source, target, met = target, source, flip(met)
-    table = fit(met, model, iterations=5)
-    t = loop_fit(source, target, model, 5)
+    table, fitted = fit(met, model, iterations=5)
+    t, model = loop_fit(source, target, model, 5)
+    assert fitted.prior == pytest.approx(model.prior, abs=1e-9) and (fitted.prior != 4.0) == fast_align
     assert_equal(by_words(table, met, source, target), t)
     wanted = []
     for e, f in zip(source, target, strict=True):
         choices = [terms(e, f, j, t, model) for j in range(len(f))]
         best = [(written.index(max(written)), j) for j, (_, written) in enumerate(choices)]
         wanted.append(sorted((i, j) for i, j in best if choices[j][1][i] > choices[j][0]))
-    assert best_links(met, table, model=model, sentences=len(source)) == wanted
+    assert best_links(met, table, model=fitted, sentences=len(source)) == wanted
+
+
+@pytest.mark.parametrize("tension", [0.3, 4.0, 13.0])
+def test_tension_equals_explicit_loops(tension):
+    source, target = split(SOURCE), split(TARGET)
+    met = count_words(source, target)
+    for distance in (0.5, 2.0, 4.0):
+        found = fit_tension(met, distance, tension=tension)
+        assert found == pytest.approx(loop_tension(source, target, distance, tension), abs=1e-9)
+        assert 0.1 <= found <= 14.0
+    assert fit_tension(met, 99.0, tension=tension) == 0.1  # links all over the place
+    assert fit_tension(met, 0.0, tension=tension) > tension  # on the diagonal

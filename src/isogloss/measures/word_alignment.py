@@ -18,6 +18,8 @@ This is IBM model 2 with the diagonal prior of fast_align (Dyer, Chahuneau and S
 Maximisation: t is estimated anew from these counts under a symmetric Dirichlet prior, by variational Bayes, which
 keeps rare words from linking to everything. Both directions are fitted and joined.
 
+`ALIGNERS["fast_align"]` follows that tool link by link: no warm-up, and lambda, its tension, is fitted too.
+
 Sentence pairs of equal lengths lie in one dense block (sentences, target words, source words) of pair numbers,
 cut into `CELLS` cells at most. What stays in memory is four bytes a cell and some numbers a distinct word pair.
 """
@@ -41,8 +43,7 @@ Link = tuple[int, int]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 Sentences = Sequence[Sequence[str]]
-METHODS = ("intersection", "union", "grow-diag-final-and")
-NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+METHODS = ("intersection", "union", "grow-diag", "grow-diag-final-and")
 CELLS = 1_000_000  # of a block at once
 
 
@@ -70,7 +71,8 @@ def itermax_links(x: Tensor, y: Tensor, *, rounds: int = 2, discount: float = 0.
     The IterMax of SimAlign (Jalili Sabet et al. 2020). Before every round after the first, the closeness
     (1 + cosine) / 2 of words i and j is multiplied by 0 when both are linked already, by `discount` when one is,
     by 1 when neither is; the links of all rounds are kept. `rounds=1` is `argmax_links`. A linked word can get a
-    second link, which is how one word comes to translate two.
+    second link, which is how one word comes to translate two. As in SimAlign's own program, there is no round after the
+    first where a side has at most two words, and none once every word of a side is linked.
 
     Args:
         x: (source words, d) one vector for each word of the source sentence.
@@ -82,28 +84,26 @@ def itermax_links(x: Tensor, y: Tensor, *, rounds: int = 2, discount: float = 0.
         Links (i, j) in rising order.
 
     >>> import torch
-    >>> x = torch.tensor([[1.0, 0.0]])
-    >>> y = torch.tensor([[1.0, 0.1], [1.0, 0.2]])
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-0.2, 1.0]])
+    >>> y = torch.tensor([[1.0, 0.0], [1.0, 0.4], [0.0, 1.0]])
     >>> itermax_links(x, y, rounds=1), itermax_links(x, y)
-    ([(0, 0)], [(0, 0), (0, 1)])
+    ([(0, 0), (1, 2)], [(0, 0), (0, 1), (1, 2), (2, 2)])
     """
     x, y = (normalize(double(matrix(side, name=name, at_least=0)), dim=1) for side, name in ((x, "x"), (y, "y")))
     same_width(x, y, "words to link need vectors of the same width")
     closeness = np.maximum((1.0 + (x @ y.T).cpu().numpy()) / 2.0, 0.0)  # rounding can leave -1e-16
     linked = np.zeros(closeness.shape, dtype=bool)  # (source words, target words)
-    for _ in range(rounds):
-        # How many words of each pair are linked already: 0, 1 or 2.
-        linked_ends = linked.any(axis=1, keepdims=True).astype(int) + linked.any(axis=0, keepdims=True)
+    for _ in range(rounds if min(linked.shape) > 2 else min(rounds, 1)):
+        linked_sources, linked_targets = linked.any(axis=1, keepdims=True), linked.any(axis=0, keepdims=True)
+        if linked_sources.all() or linked_targets.all():
+            break
+        linked_ends = linked_sources.astype(int) + linked_targets  # how many words of each pair are linked already
         # Both ends linked is closed, not merely worth 0: with a discount of 0, zeros would tie and be chosen.
         scores = np.where(linked_ends == 2, -1.0, closeness * np.where(linked_ends == 1, discount, 1.0))
-        if not scores.size:
-            break
         # Cells that are the first largest of their row and of their column.
         best_target, best_source = scores.argmax(axis=1), scores.argmax(axis=0)
         sources = np.flatnonzero(best_source[best_target] == np.arange(len(scores)))
         sources = sources[linked_ends[sources, best_target[sources]] < 2]
-        if not len(sources):
-            break
         linked[sources, best_target[sources]] = True
     return [(int(i), int(j)) for i, j in np.argwhere(linked)]
 
@@ -126,21 +126,21 @@ def one_to_one(links: Collection[Link]) -> list[Link]:
 def combine(forward: Collection[Link], backward: Collection[Link], *, method: str) -> list[Link]:
     """Join the links of one sentence found in two directions, both written as (source word, target word).
 
-    `intersection` keeps what both found, `union` what either found. `grow-diag-final-and` (Koehn et al. 2003)
-    starts from the intersection; adds, until nothing changes, links of the union that touch a kept link, also
-    diagonally, and bring in a word with no link yet; then adds links of either direction, forward first, of which
-    both words have none.
+    `intersection` keeps what both found, `union` what either found. `grow-diag` (Koehn et al. 2003) starts from the
+    intersection and goes through the rest of the union in rising order, again and again until nothing changes: a link
+    is added that touches a kept one, also diagonally, and brings in a word with no link yet. `grow-diag-final-and` then
+    adds links of either direction, forward first, of which both words have none. The order is that of fast_align's
+    atools: it decides which of two links that want the same word is kept.
 
     >>> combine([(0, 0), (1, 1), (1, 2)], [(0, 0), (1, 1)], method="grow-diag-final-and")
     [(0, 0), (1, 1), (1, 2)]
     """
     require(method in METHODS, f"links cannot be joined by {method!r}; choose one of {', '.join(METHODS)}")
-    both, either = set(forward) & set(backward), set(forward) | set(backward)
+    links, either = set(forward) & set(backward), set(forward) | set(backward)
     if method == "intersection":
-        return sorted(both)
-    if method == "union" or both == either:
+        return sorted(links)
+    if method == "union" or links == either:
         return sorted(either)
-    links = both
     sources, targets = {i for i, _ in links}, {j for _, j in links}
 
     def link(i: int, j: int) -> None:
@@ -148,16 +148,14 @@ def combine(forward: Collection[Link], backward: Collection[Link], *, method: st
         sources.add(i)
         targets.add(j)
 
-    grown = True
-    while grown and len(links) < len(either):
-        grown = False
-        for i, j in sorted(links):
-            for down, right in NEIGHBOURS:
-                near = (i + down, j + right)
-                if near in either and near not in links and not (near[0] in sources and near[1] in targets):
-                    link(*near)
-                    grown = True
-    for i, j in [*sorted(forward), *sorted(backward)]:
+    before = -1
+    while before < len(links):
+        before = len(links)
+        for i, j in sorted(either - links):
+            near = ((i + down, j + right) in links for down in (-1, 0, 1) for right in (-1, 0, 1))
+            if not (i in sources and j in targets) and any(near):
+                link(i, j)
+    for i, j in [*sorted(forward), *sorted(backward)] if method == "grow-diag-final-and" else ():
         if i not in sources and j not in targets:
             link(i, j)
     return sorted(links)
@@ -232,22 +230,25 @@ def _ratio(part: float, whole: float) -> float:
 
 @dataclass(frozen=True)
 class Model:
-    """The numbers that are not fitted.
+    """The numbers that are not fitted, and which aligner is followed.
 
     prior: lambda, how strongly links keep to the diagonal; null: p0, the probability that a word has no counterpart;
-    smoothing: the Dirichlet parameter of the translation table, 0 for plain maximum likelihood.
+    smoothing: the Dirichlet parameter of the translation table, 0 for plain maximum likelihood; fast_align: give the
+    links of `fast_align -d -o -v`. It has no rounds of model 1, fits lambda from where `prior` starts it
+    (`fit_tension`), tells words that differ in case apart, and its last iteration is the one that links.
     """
 
     prior: float = 4.0
     null: float = 0.08
     smoothing: float = 0.01
+    fast_align: bool = False
 
     def __post_init__(self) -> None:
         if not (0 <= self.null < 1 and self.smoothing >= 0):
             raise InputError(f"null must lie in [0, 1) and smoothing not be negative: {self}")
 
 
-STANDARD = Model()
+ALIGNERS = {"ibm2": Model(), "fast_align": Model(fast_align=True)}
 
 
 @dataclass(frozen=True)
@@ -285,17 +286,17 @@ def align_words(
     *,
     iterations: int = 5,
     symmetrise: str = "grow-diag-final-and",
-    model: Model = STANDARD,
+    model: Model = ALIGNERS["ibm2"],
     extra: tuple[Sentences, Sentences] | None = None,
 ) -> list[list[Link]]:
     """Link the words of sentences that translate each other.
 
     Args:
-        source: words of each source sentence; case is ignored.
+        source: words of each source sentence; case is ignored, except as fast_align.
         target: words of each target sentence.
-        iterations: rounds of model 1, and then of model 2, in each direction.
-        symmetrise: how the directions are joined: `intersection`, `union` or `grow-diag-final-and`.
-        model: the numbers of the model that are not fitted.
+        iterations: rounds of model 1, and then of model 2, in each direction; as fast_align, its option -I.
+        symmetrise: how the directions are joined: `intersection`, `union`, `grow-diag` or `grow-diag-final-and`.
+        model: the numbers of the model that are not fitted; `ALIGNERS["fast_align"]` follows that tool.
         extra: more (source, target) sentences to count but not to link: a few thousand are weak statistics.
 
     Returns:
@@ -313,11 +314,11 @@ def align_words(
         for row, pair in enumerate(zip(first, second, strict=True)):
             if any(isinstance(words, str) for words in pair):  # letters would be aligned
                 raise InputError(f"sentence {row} of the {name} to align is text, not a list of words: {pair}")
-    met = count_words([*source, *extra[0]], [*target, *extra[1]])
+    met = count_words([*source, *extra[0]], [*target, *extra[1]], ignore_case=not model.fast_align)
     directions = []
     for stage in ("aligning words", "aligning words back"):
-        table = fit(met, model, iterations=iterations, stage=stage)
-        directions.append(best_links(met, table, model=model, sentences=len(source)))
+        table, fitted = fit(met, model, iterations=iterations, stage=stage)
+        directions.append(best_links(met, table, model=fitted, sentences=len(source)))
         del table  # as large as the counts: not kept while the other direction is fitted
         met = flip(met)
     return [
@@ -326,10 +327,10 @@ def align_words(
     ]
 
 
-def count_words(source: Sentences, target: Sentences) -> Cooccurrence:
+def count_words(source: Sentences, target: Sentences, *, ignore_case: bool = True) -> Cooccurrence:
     """Number the words and the pairs of words that meet; sentence pairs with an empty side are left out."""
-    source_rows, source_words = _number(source)
-    target_rows, target_words = _number(target)
+    source_rows, source_words = _number(source, ignore_case)
+    target_rows, target_words = _number(target, ignore_case)
     shapes: dict[tuple[int, int], list[int]] = {}
     for row, (written, read) in enumerate(zip(source_rows, target_rows, strict=True)):
         if written and read:
@@ -366,18 +367,24 @@ def flip(met: Cooccurrence) -> Cooccurrence:
     return Cooccurrence(blocks, met.pair_target, met.pair_source, met.target_words, met.source_words)
 
 
-def expect(met: Cooccurrence, table: TranslationTable, *, model: Model) -> tuple[TranslationTable, float]:
-    """Share out every target word under t: the expected counts, and the log-likelihood of the targets."""
+def expect(met: Cooccurrence, table: TranslationTable, *, model: Model) -> tuple[TranslationTable, float, float]:
+    """Share out every target word under t: the expected counts, and two sums over the target words.
+
+    The sums are the log-likelihood, and the expected distance of links from the diagonal, |i/n - j/m|. In the latter,
+    as in fast_align, i counts from 1 but j from 0.
+    """
     counts = TranslationTable(np.zeros_like(table.words), np.zeros_like(table.null))
-    likelihood = 0.0
+    likelihood = distance = 0.0
     for block in met.blocks:
+        _, m, n = block.pairs.shape
         written, unwritten = _terms(block, table, model=model)  # (k, m, n), (k, m)
         total = written.sum(axis=2) + unwritten
         written /= total[:, :, None]
         np.add.at(counts.words, block.pairs.astype(np.intp).ravel(), written.ravel())
         np.add.at(counts.null, block.target.astype(np.intp).ravel(), (unwritten / total).ravel())
         likelihood += float(np.log(total).sum())
-    return counts, likelihood
+        distance += float((written.sum(axis=0) * _distances(n, m, first=0)).sum())
+    return counts, likelihood, distance
 
 
 def maximise(met: Cooccurrence, counts: TranslationTable, *, smoothing: float) -> TranslationTable:
@@ -395,15 +402,53 @@ def maximise(met: Cooccurrence, counts: TranslationTable, *, smoothing: float) -
     return TranslationTable(np.exp(expected), np.exp(digamma(null) - digamma(null.sum())))
 
 
-def fit(met: Cooccurrence, model: Model, *, iterations: int = 5, stage: str = "aligning words") -> TranslationTable:
-    """Fit t by `iterations` rounds of model 1 (lambda = 0), then as many with the diagonal prior."""
+def fit(
+    met: Cooccurrence, model: Model, *, iterations: int = 5, stage: str = "aligning words"
+) -> tuple[TranslationTable, Model]:
+    """Fit t by `iterations` rounds of model 1 (lambda = 0), then as many with the diagonal prior.
+
+    As fast_align, by `iterations` - 1 rounds with the diagonal prior, whose lambda is fitted after each but the first.
+    Returns t, and the model with the lambda to link with.
+    """
     table = TranslationTable(np.ones(len(met.pair_source)), np.ones(met.target_words))
-    rounds = [replace(model, prior=0.0)] * iterations + [model] * iterations
-    for done, current in enumerate(rounds, start=1):
-        counts, _ = expect(met, table, model=current)
+    warm_up, rounds = (0, iterations - 1) if model.fast_align else (iterations, 2 * iterations)
+    for done in range(rounds):
+        current = replace(model, prior=0.0) if done < warm_up else model
+        counts, _, distance = expect(met, table, model=current)
         table = maximise(met, counts, smoothing=model.smoothing)
-        progress(stage, done, len(rounds))
-    return table
+        if model.fast_align and done:
+            model = replace(model, prior=fit_tension(met, distance, tension=model.prior))
+        progress(stage, done + 1, rounds)
+    return table, model
+
+
+def fit_tension(met: Cooccurrence, distance: float, *, tension: float) -> float:
+    """Move lambda to where the prior expects links to lie as far from the diagonal as they do, by eight gradient steps.
+
+    The derivative of the expected log-likelihood by lambda is the distance that the prior expects less the one found
+    (Dyer, Chahuneau and Smith 2013), here as means over the target words; the step is 20 times that, and lambda
+    stays within 0.1 and 14. distance: the sum found by `expect`.
+
+    The prior expects sum_i |i/n - j/m| exp(-lambda |i/n - j/m|) / Z_j of target word j. As in fast_align, whose links
+    could not be met otherwise, Z_j is formed with n and m exchanged: the sum of exp(-lambda |k/m - j/n|) over k = 1 to
+    m, and where j > n over all k from 1 on. With x = j m / n this is two geometric series, down from floor(x) and up
+    from floor(x) + 1, of ratio exp(-lambda / m).
+    """
+    shapes: Counter[tuple[int, ...]] = Counter()
+    for block in met.blocks:
+        shapes[block.pairs.shape[1:]] += len(block.rows)
+    target_words = max(1, sum(m * sentences for (m, _), sentences in shapes.items()))
+    for _ in range(8):
+        expected = 0.0
+        for (m, n), sentences in shapes.items():
+            distances, j, ratio = _distances(n, m), np.arange(1, m + 1), np.exp(-tension / m)
+            x = j * m / n
+            below, above = np.floor(x), np.where(j > n, np.inf, m - np.floor(x))  # terms of the two series
+            z = ratio ** (x - below) * (1 - ratio**below) + ratio ** (below + 1 - x) * (1 - ratio**above)
+            of_words = (distances * np.exp(-tension * distances)).sum(axis=1) * (1 - ratio) / z  # (m,)
+            expected += sentences * float(of_words.sum())
+        tension = min(max(tension + 20.0 * (expected - distance) / target_words, 0.1), 14.0)
+    return tension
 
 
 def place_prior(n: int, m: int, *, model: Model) -> Floats:
@@ -412,9 +457,13 @@ def place_prior(n: int, m: int, *, model: Model) -> Floats:
     >>> place_prior(2, 1, model=Model(prior=0.0, null=0.08))
     array([[0.46, 0.46]])
     """
-    source_places, target_places = np.arange(1, n + 1) / n, np.arange(1, m + 1) / m
-    weights = np.exp(-model.prior * np.abs(target_places[:, None] - source_places[None, :]))  # (m, n)
+    weights = np.exp(-model.prior * _distances(n, m))  # (m, n)
     return (1.0 - model.null) * weights / weights.sum(axis=1, keepdims=True)
+
+
+def _distances(n: int, m: int, *, first: int = 1) -> Floats:
+    """Compute |i/n - j/m| for i = 1 to n, and m places j from `first` on: (m, n)."""
+    return np.abs(np.arange(first, m + first)[:, None] / m - np.arange(1, n + 1) / n)
 
 
 def best_links(met: Cooccurrence, table: TranslationTable, *, model: Model, sentences: int) -> list[list[Link]]:
@@ -438,8 +487,9 @@ def _terms(block: Block, table: TranslationTable, *, model: Model) -> tuple[Floa
     return written, model.null * table.null[block.target]
 
 
-def _number(sentences: Sentences) -> tuple[list[list[int]], int]:
-    """Give each lower-cased word a number in order of appearance; also how many there are."""
+def _number(sentences: Sentences, ignore_case: bool) -> tuple[list[list[int]], int]:
+    """Give each word a number in order of appearance; also how many there are."""
     numbers: dict[str, int] = {}
-    rows = [[numbers.setdefault(word.lower(), len(numbers)) for word in words] for words in sentences]
+    cased = str.lower if ignore_case else str
+    rows = [[numbers.setdefault(cased(word), len(numbers)) for word in words] for words in sentences]
     return rows, len(numbers)

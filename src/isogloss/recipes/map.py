@@ -21,7 +21,7 @@ from isogloss.errors import InputError, require
 from isogloss.measures import CkaStream, anisotropy
 from isogloss.measures.cka import block_size
 from isogloss.measures.retrieval import retrieve_each
-from isogloss.measures.word_alignment import AER, align_words, alignment_error_rate, itermax_links
+from isogloss.measures.word_alignment import AER, ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening, progress, shifted, silent
 from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits, note_shortened
@@ -57,6 +57,7 @@ def map(
     ] = "all",
     layers: options.Layers = None,
     words: Annotated[int, Option("most word pairs a pair of languages to judge words by", least=1)] = 1000,
+    aligner: options.Aligner = "ibm2",
     points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,
     centre: Annotated[bool, Option("remove each language's mean before drawing the word map", WORD_MAP)] = True,
     tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP, least=1)] = 15.0,
@@ -108,7 +109,7 @@ def map(
                 pairs_of_types = {(source, target): translations for source, target, translations in facts["pairs"]}
                 known = Vocabulary(facts["types"], facts["surface"], pairs_of_types)
             else:
-                known = yield from _rows_of_pass(reading, words, run)
+                known = yield from _rows_of_pass(reading, words, aligner, run)
             yield from _rows_of_sample(reading, known, run)
             vocabularies.append((store, known))
         if points and out is not None:  # a map nobody will see is not drawn
@@ -157,7 +158,7 @@ class MapReading:
 # --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
 
 
-def _rows_of_pass(reading: MapReading, most: int, run: Run) -> Generator[Sequence[Row], None, Vocabulary]:
+def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Generator[Sequence[Row], None, Vocabulary]:
     """Read the rows of the bitext in their order, the sample first, and finish the store; returns the vocabulary.
 
     Words are linked from the language most links were given with, else from the first; most: word pairs of a pair of
@@ -171,7 +172,7 @@ def _rows_of_pass(reading: MapReading, most: int, run: Run) -> Generator[Sequenc
     ends = Counter(language for pair in bitext.links for language in pair)
     first = max(bitext.languages, key=lambda language: ends[language])
     for pair in ((first, language) for language in bitext.languages if language != first):
-        links[pair], given = links_of(bitext, pair, sample)
+        links[pair], given = links_of(bitext, pair, sample, aligner=aligner)
         least[pair] = 1 if given or len(sample) < 500 else 2
         if given:
             gold[pair] = links[pair]
@@ -198,7 +199,7 @@ def _rows_of_pass(reading: MapReading, most: int, run: Run) -> Generator[Sequenc
     for (source, target), given_links in gold.items():  # how far the statistical aligner gets on the same sentences
         sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
         with listening(silent):
-            judged = alignment_error_rate(align_words(sides[0], sides[1]), given_links)
+            judged = alignment_error_rate(align_words(*sides, model=ALIGNERS[aligner]), given_links)
         coordinates = {**base, "unit": "word", "source": source, "target": target}
         rows.append(row("aer", judged.value, n=judged.sure, method="statistical", **coordinates))
     yield rows

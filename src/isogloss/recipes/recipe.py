@@ -218,6 +218,9 @@ PositiveShare = Annotated[float, Option(above=0, below=1)]
 
 Revision = Annotated[str | None, Option("revision of a model on the hub", RARE)]
 Layers = Annotated[str | Sequence[int] | None, "cuts to read, as in 0,4,8-12; default all"]
+Aligner = Annotated[
+    Literal["ibm2", "fast_align"], "how words are linked where no links are given: IBM model 2, or as fast_align does"
+]
 Seed = Annotated[NonNegativeInt, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE)]
 Seeds = Annotated[PositiveInt, Option("how many seeds every training is run with", SCHEDULE)]
 Epochs = Annotated[PositiveInt, Option("times the training text is seen", SCHEDULE)]

@@ -79,6 +79,7 @@ def stitch(
     ] = "recentred",
     word_pairs: Annotated[int, Option("most pairs of words to fit the map on, drawn by seed", least=2)] = 50_000,
     max_uses: Annotated[int, Option("most pairs that one word type is in", least=1)] = 20,
+    aligner: options.Aligner = "ibm2",
     pooling: Annotated[Literal["first", "mean"], "a word's vector: its first subword, or the mean of all"] = "first",
     sample: Annotated[
         int, Option("most sentences of --bitext whose words are a language's space, drawn by seed", least=2)
@@ -127,8 +128,8 @@ def stitch(
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         # The map leads from the target's space to the one the task is learned in.
         stacks, store = {target: second, sets.source: source}, VectorStore(run.scratch)
-        both = target, sets.source
-        pairs = choose_word_pairs(parallel, both, most=word_pairs, max_uses=max_uses, seed=seed)
+        drawn: dict[str, Any] = {"most": word_pairs, "max_uses": max_uses, "seed": seed}
+        pairs = choose_word_pairs(parallel, (target, sets.source), aligner=aligner, **drawn)
         drawn_rows = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
         reading: dict[str, Any] = {"layers": cuts, "rows": sorted(drawn_rows), "pooling": pooling, "store": store}
         maps = fit_maps(mapper, parallel, stacks, pairs, **reading)
@@ -200,7 +201,7 @@ WordPair = tuple[int, int, int]
 
 
 def choose_word_pairs(
-    bitext: Bitext, languages: tuple[str, str], *, most: int, max_uses: int, seed: int
+    bitext: Bitext, languages: tuple[str, str], *, most: int, max_uses: int, seed: int, aligner: str = "ibm2"
 ) -> list[WordPair]:
     """One-to-one links of words that differ, at most `most` of them, in the order of the text.
 
@@ -209,7 +210,7 @@ def choose_word_pairs(
     word type may occur on either side, case ignored; without it, articles and commas would decide the map.
     """
     rows = range(bitext.rows)
-    links, _ = links_of(bitext, languages, rows)
+    links, _ = links_of(bitext, languages, rows, aligner=aligner)
     order = list(rows)
     random.Random(seed_of(seed, "word pairs")).shuffle(order)
     uses: tuple[Counter[str], Counter[str]] = (Counter(), Counter())

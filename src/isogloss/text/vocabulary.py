@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from isogloss.measures.word_alignment import align_words, one_to_one
+from isogloss.measures.word_alignment import ALIGNERS, align_words, one_to_one
 from isogloss.text.corpora import Bitext, Link
 from isogloss.text.words import words_of
 
@@ -28,8 +28,10 @@ class Vocabulary:
     pairs: Mapping[Pair, Sequence[tuple[int, int]]]
 
 
-def links_of(bitext: Bitext, pair: Pair, rows: Sequence[int]) -> tuple[list[Sequence[Link]], bool]:
-    """Word links of some rows, and whether they came with the bitext rather than from the aligner."""
+def links_of(
+    bitext: Bitext, pair: Pair, rows: Sequence[int], *, aligner: str = "ibm2"
+) -> tuple[list[Sequence[Link]], bool]:
+    """Word links of some rows, and whether they came with the bitext rather than from one of the `ALIGNERS`."""
     source, target = pair
     if pair in bitext.links:
         return [bitext.links[pair][row] for row in rows], True
@@ -37,7 +39,7 @@ def links_of(bitext: Bitext, pair: Pair, rows: Sequence[int]) -> tuple[list[Sequ
         return [[(j, i) for i, j in bitext.links[target, source][row]] for row in rows], True
     sides = [[words_of(bitext[language], row) for row in rows] for language in pair]
     # Where both directions agree precision is near 0.98; recall matters little for a list of types.
-    return list(align_words(sides[0], sides[1], symmetrise="intersection")), False
+    return list(align_words(*sides, model=ALIGNERS[aligner], symmetrise="intersection")), False
 
 
 def vocabulary(
