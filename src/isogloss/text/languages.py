@@ -10,50 +10,9 @@ their code (`arz`, `yue`). ISO 639 reserves `qaa`..`qtz` for local use: they are
 import re
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 from isogloss.errors import InputError, require
-
-# `codes Name`, the first code being the canonical one.
-_TABLE = """
-    aa aar Afar; ab abk Abkhazian; ae ave Avestan; af afr Afrikaans; ak aka Akan; am amh Amharic; an arg Aragonese;
-    ang Old English; ar ara arb Arabic; arq Algerian Arabic; ary Moroccan Arabic; arz Egyptian Arabic;
-    as asm Assamese; ast Asturian; av ava Avaric; awa Awadhi; ay aym ayr Aymara; az aze azj Azerbaijani;
-    azb South Azerbaijani; ba bak Bashkir; be bel Belarusian; ber Berber; bg bul Bulgarian; bho bh Bhojpuri;
-    bi bis Bislama; bm bam Bambara; bn ben Bengali; bo bod tib Tibetan; br bre Breton; bs bos Bosnian; ca cat Catalan;
-    cbk Chavacano; ce che Chechen; ceb Cebuano; ch cha Chamorro; ckb Central Kurdish; co cos Corsican; cr cre Cree;
-    cs ces cze Czech; csb Kashubian; cu chu Church Slavic; cv chv Chuvash; cy cym wel Welsh; da dan Danish;
-    de deu ger German; dsb Lower Sorbian; dtp Central Dusun; dv div Divehi; dz dzo Dzongkha; ee ewe Ewe;
-    el ell gre Greek; en eng English; eo epo Esperanto; es spa Spanish; et est ekk Estonian; eu eus baq Basque;
-    fa fas per pes Persian; ff ful fuv Fulah; fi fin Finnish; fj fij Fijian; fo fao Faroese; fr fra fre French;
-    fur Friulian; fy fry Western Frisian; ga gle Irish; gd gla Scottish Gaelic; gl glg Galician; gn grn gug Guarani;
-    gom Konkani; grc Ancient Greek; gsw Swiss German; gu guj Gujarati; gv glv Manx; ha hau Hausa; haw Hawaiian;
-    he heb iw Hebrew; hi hin Hindi; ho hmo Hiri Motu; hr hrv Croatian; hsb Upper Sorbian; ht hat Haitian Creole;
-    hu hun Hungarian; hy hye arm Armenian; hz her Herero; ia ina Interlingua; id ind Indonesian; ie ile Interlingue;
-    ig ibo Igbo; ii iii Sichuan Yi; ik ipk Inupiaq; ilo Iloko; io ido Ido; is isl ice Icelandic; it ita Italian;
-    iu iku Inuktitut; ja jpn Japanese; jv jav jw Javanese; ka kat geo Georgian; kab Kabyle; kg kon Kongo;
-    ki kik Kikuyu; kj kua Kuanyama; kk kaz Kazakh; kl kal Greenlandic; km khm Khmer; kn kan Kannada; ko kor Korean;
-    kr kau knc Kanuri; ks kas Kashmiri; ku kur kmr Kurdish; kv kom kpv Komi; kw cor Cornish; ky kir Kyrgyz;
-    kzj Coastal Kadazan; la lat Latin; lb ltz Luxembourgish; lfn Lingua Franca Nova; lg lug Ganda; li lim Limburgish;
-    lij Ligurian; lmo Lombard; ln lin Lingala; lo lao Lao; lt lit Lithuanian; ltg Latgalian; lu lub Luba-Katanga;
-    lv lav lvs Latvian; lzh Classical Chinese; mai Maithili; max North Moluccan Malay; mg mlg plt Malagasy;
-    mh mah Marshallese; mhr Meadow Mari; mi mri mao Maori; mk mkd mac Macedonian; ml mal Malayalam;
-    mn mon khk Mongolian; mr mar Marathi; ms msa may zsm Malay; mt mlt Maltese; my mya bur Burmese; na nau Nauru;
-    nb nob Norwegian Bokmål; nd nde North Ndebele; nds Low German; ne nep npi Nepali; ng ndo Ndonga; nl nld dut Dutch;
-    nn nno Norwegian Nynorsk; no nor Norwegian; nov Novial; nr nbl South Ndebele; nso Northern Sotho; nv nav Navajo;
-    ny nya Chichewa; oc oci Occitan; oj oji Ojibwa; om orm gaz Oromo; or ori ory Odia; orv Old East Slavic;
-    os oss Ossetian; pa pan Punjabi; pag Pangasinan; pam Kapampangan; pap Papiamento; pi pli Pali; pl pol Polish;
-    pms Piedmontese; pnb Western Punjabi; ps pus pbt Pashto; pt por Portuguese; qu que quy Quechua; rm roh Romansh;
-    rn run Rundi; ro ron rum mol Romanian; ru rus Russian; rw kin Kinyarwanda; sa san Sanskrit; sah Yakut;
-    sc srd Sardinian; scn Sicilian; sd snd Sindhi; se sme Northern Sami; sg sag Sango; sh hbs Serbo-Croatian;
-    shn Shan; si sin Sinhala; sk slk slo Slovak; sl slv Slovenian; sm smo Samoan; sn sna Shona; so som Somali;
-    sq sqi alb als Albanian; sr srp Serbian; ss ssw Swati; st sot Southern Sotho; su sun Sundanese; sv swe Swedish;
-    sw swa swh Swahili; swg Swabian; szl Silesian; ta tam Tamil; te tel Telugu; tg tgk Tajik; th tha Thai;
-    ti tir Tigrinya; tk tuk Turkmen; tl tgl fil Tagalog; tn tsn Tswana; to ton Tongan; tpi Tok Pisin; tr tur Turkish;
-    ts tso Tsonga; tt tat Tatar; tw twi Twi; ty tah Tahitian; tzl Talossan; udm Udmurt; ug uig Uyghur;
-    uk ukr Ukrainian; ur urd Urdu; uz uzb uzn Uzbek; ve ven Venda; vec Venetian; vi vie Vietnamese; vo vol Volapük;
-    wa wln Walloon; war Waray; wo wol Wolof; wuu Wu Chinese; xh xho Xhosa; yi yid ydd Yiddish; yo yor Yoruba;
-    yue Cantonese; za zha Zhuang; zh zho chi cmn Chinese; zu zul Zulu
-"""
 
 _LOCAL = re.compile(r"q[a-t][a-z]")
 # A region or script after the code, as in pt-BR, zh_CN, nld_Latn; lower case is refused: en-nl is a pair. Or a number:
@@ -63,14 +22,18 @@ _CODE = re.compile(r"([A-Za-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3})|([2-9]))?"
 
 @cache
 def _records() -> tuple[dict[str, str], dict[str, str]]:
-    """Every accepted code -> canonical code, and canonical code -> name."""
+    """Every accepted code -> canonical code, and canonical code -> name, as `languages.tsv` has them.
+
+    A line there has the codes of a language, the canonical one first, and its English name.
+    """
     canonical: dict[str, str] = {}
     names: dict[str, str] = {}
-    for entry in _TABLE.split(";"):
-        words = entry.split()
-        codes = [word for word in words if word.islower()]
-        names[codes[0]] = " ".join(words[len(codes) :])
-        canonical |= dict.fromkeys(codes, codes[0])
+    table = Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8")
+    for line in table.splitlines()[1:]:
+        codes, name = line.split("\t")
+        first, *others = codes.split()
+        names[first] = name
+        canonical |= dict.fromkeys((first, *others), first)
     return canonical, names
 
 
