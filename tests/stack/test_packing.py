@@ -6,7 +6,7 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.packing import WHOLE, unpadded
-from isogloss.training.masked_lm import masked_scores
+from isogloss.training.masked_lm import scores, states_at
 from tiny_models import ENCODERS, tiny_config
 
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]
@@ -30,9 +30,9 @@ def test_scores_and_gradients_are_those_of_the_model_itself(family):
         if inside:
             with unpadded([model.base_model], 24)():
                 assert model.base_model.config._attn_implementation == WHOLE
-                found = masked_scores(model, ids, places)
+                found = scores(model, states_at(model, ids, places))
         else:
-            found = masked_scores(model, ids, places)
+            found = scores(model, states_at(model, ids, places))
         found.square().sum().backward()
         results.append((found.detach(), [one.grad.clone() for one in model.parameters() if one.grad is not None]))
     torch.testing.assert_close(results[0][0], results[1][0], atol=1e-5, rtol=1e-5)
@@ -46,9 +46,9 @@ def test_a_window_is_kept():
     assert any(getattr(one, "sliding_window", None) for one in layers), "the test is about layers with a window"
     ids, places = torch.randint(5, 300, (2, 24)), torch.randint(0, 24, (2, 4))
     with torch.no_grad():
-        plain = masked_scores(model, ids, places)
+        plain = scores(model, states_at(model, ids, places))
         with unpadded([model.base_model], 24)():
-            table = masked_scores(model, ids, places)
+            table = scores(model, states_at(model, ids, places))
     torch.testing.assert_close(plain, table, atol=1e-5, rtol=1e-5)
 
 

@@ -228,7 +228,7 @@ def test_texts_are_paragraphs_cut_into_the_fewest_equal_pieces(length):
     paragraphs = [random.integers(5, 90, size) for size in (1, 2, 5, 0, 126, 300, 7)]
     ids = np.concatenate([np.concatenate([[2], each, [3]]) for each in paragraphs])
     texts = texts_of(ids, [(2,), (3,)], length=length)
-    pieces = [ids[begin : begin + count] for begin, count in zip(texts.begins, texts.counts, strict=True)]
+    pieces = [ids[begin:end] for begin, end in texts.T]
     assert np.array_equal(np.concatenate(pieces), np.concatenate(paragraphs)), "every token is in one piece, in order"
     assert len(pieces) == sum(-(-len(each) // (length - 2)) for each in paragraphs)
     at = 0
@@ -242,8 +242,7 @@ def test_texts_are_paragraphs_cut_into_the_fewest_equal_pieces(length):
 def test_texts_of_a_tokenizer_with_several_special_tokens():
     ids = np.array([8, 9, 20, 21, 4, 5, 8, 9, 22, 4, 5])
     texts = texts_of(ids, [(8, 9), (4, 5)], length=5)
-    assert texts.begins.tolist() == [2, 3, 8]
-    assert texts.counts.tolist() == [1, 1, 1]
+    assert texts.tolist() == [[2, 3, 8], [3, 4, 9]]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -259,9 +258,9 @@ def test_fitted_texts_do_not_overlap_and_leave_little_room(seed):
 
 
 def test_laid_out_texts_stand_in_their_frame():
-    ids, positions, owners = lay_out(
-        [np.array([7]), np.array([8, 9])], np.array([6, 0]), (2, 6), [(1, 2), (3,)], padding=0
-    )
+    text = np.array([7, 8, 9]), np.array([1, 2])
+    ids, positions, owners, types, content = lay_out([text], np.array([6, 0]), (2, 6), [(1, 2), (3,)], padding=0)
     assert ids.tolist() == [[1, 2, 8, 9, 3, 0], [1, 2, 7, 3, 0, 0]]
     assert positions.tolist() == [[0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 0, 0]]
     assert owners.tolist() == [[1, 1, 1, 1, 1, -1], [0, 0, 0, 0, -1, -1]]
+    assert not types.any() and content.tolist() == [[0, 0, 1, 1, 0, 0], [0, 0, 1, 0, 0, 0]]

@@ -10,7 +10,7 @@ from transformers import AutoModelForMaskedLM, GPT2Config
 from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES, trainable_family
 from isogloss.stack.load import fingerprint, load_masked_lm
-from isogloss.training.masked_lm import masked_scores, scores
+from isogloss.training.masked_lm import scores, states_at
 from tiny_drift import write_model
 from tiny_models import ENCODERS, tiny_config
 
@@ -53,7 +53,7 @@ def test_scores_and_gradients_equal_those_of_the_full_logits(family, padded):
     twin = copy.deepcopy(model)
     ids, attention, places, labels = tiny_text(padded)
 
-    found = masked_scores(model, ids, places, attention)
+    found = scores(model, states_at(model, ids, places, attention))
     expected = picked(twin(input_ids=ids, attention_mask=attention).logits, places)
     assert found.shape == (4, 3, VOCABULARY)
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)

@@ -93,8 +93,7 @@ def test_texts_that_share_a_row_are_read_as_if_each_had_one_of_its_own(family, c
 def test_a_step_has_whole_texts_of_the_streams_each_in_its_frame(separate):
     known = {}
     for name, ids in TEXTS.items():
-        texts = texts_of(ids, FRAME, length=LENGTH)
-        known[name] = {tuple(ids[b : b + c].tolist()) for b, c in zip(texts.begins, texts.counts, strict=True)}
+        known[name] = {tuple(ids[begin:end].tolist()) for begin, end in texts_of(ids, FRAME, length=LENGTH).T}
     seen, drawn = 0, of_texts(separate)
     for step in range(12):
         parts = drawn.draw(step)

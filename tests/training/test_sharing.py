@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM, GPT2Config
 from isogloss.errors import InputError
 from isogloss.stack import load, measuring
 from isogloss.text.corpora import Corpus
-from isogloss.training.masked_lm import masked_scores
+from isogloss.training.masked_lm import scores, states_at
 from isogloss.training.sharing import Sharing, build, parse, save, stack_of
 from isogloss.vectors import vectors
 from tiny_models import DEPTH, ENCODERS, TEXT, tiny_config, tiny_tokenizer
@@ -50,7 +50,9 @@ def loss_of(model):
     draw = torch.Generator().manual_seed(1)
     ids = torch.randint(5, VOCABULARY, (3, 9), generator=draw)
     places = torch.tensor([[1, 4], [2, 3], [0, 8]])
-    return torch.nn.functional.cross_entropy(masked_scores(model, ids, places).flatten(0, 1), ids[:, :2].flatten())
+    return torch.nn.functional.cross_entropy(
+        scores(model, states_at(model, ids, places)).flatten(0, 1), ids[:, :2].flatten()
+    )
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,9 @@ _OF_ROWS: dict[tuple[bool | None, Range, Range | None], str] = {
             translation and to none of the others it is compared with, on the text it learns from: the mean since the
             reading before. A queue begins with random directions, which are easy to tell apart, so the loss rises until
             the queue is full.
+        next_sentence_loss | Training loss of next sentences | How surprised the model is by whether the second half of
+            a pair is of the same text as the first, on the text it learns from: the mean since the reading before.
+            Guessing costs 0.693 nats.
         loss of a task | Training loss | How surprised the model is by the right answers to the examples it learns from:
             the mean since the reading before.
     """,

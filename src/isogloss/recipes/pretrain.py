@@ -23,7 +23,7 @@ from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
-from isogloss.text.streams import borders_of
+from isogloss.text.streams import borders_of, sentence_ends
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
@@ -71,8 +71,10 @@ def pretrain(
     dropout: Annotated[float, Option("dropout everywhere", least=0, below=1)] = 0.0,
     config: Annotated[str | None, "JSON file with further fields of the configuration"] = None,
     rows: Annotated[
-        Literal["streams", "texts"], "streams: running text, cut anywhere; texts: one paragraph a row, as in BERT"
+        Literal["streams", "texts", "pairs"],
+        "streams: running text, cut anywhere; texts: one paragraph a row; pairs: its two halves, as in BERT",
     ] = "streams",
+    next_sentence: Annotated[bool, "with --rows pairs: half are no neighbours, and which is learned too"] = False,
     length: Annotated[int, Option("tokens in a row, at most", least=8)] = 128,
     batch: Annotated[recipe.PositiveInt, "rows in a batch, over all processes"] = 512,
     steps: Annotated[recipe.NonNegativeInt, "updates; 0 leaves a random encoder"] = 10_000,
@@ -114,6 +116,7 @@ def pretrain(
     if not sharing.embeddings or anchors == "none":
         spaces = "prefix" if sharing.embeddings else "own"
     require(not lexicon or anchors == "extra", f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
+    require(rows == "pairs" or not next_sentence, f"--next-sentence goes with --rows pairs, not with --rows {rows}")
     source = TextSource(
         texts=repeat_files(
             recipe.language_files(text) if text else {}, [repeat] if isinstance(repeat, str) else repeat or []
@@ -154,7 +157,8 @@ def pretrain(
             language: configure(architecture, vocabulary=len(pieces), tokenizer=pieces, **shape)
             for language, pieces in packed.tokenizers.items()
         }
-        models = build(configs, packed.languages, sharing=sharing, seed=seed).to(processes.device)
+        models = build(configs, packed.languages, sharing=sharing, seed=seed, next_sentence=next_sentence)
+        models.to(processes.device)
         masks = {language: masking_of(pieces) for language, pieces in packed.tokenizers.items()}
         first = masks[packed.languages[0]]  # tokenizers of one run agree on the ids of their marks
         masks_words = first["mask_id"] is not None
@@ -162,16 +166,20 @@ def pretrain(
         pools = {language: each["pool"] for language, each in masks.items()}
         masking: dict[str, Any] = {"mask_id": first["mask_id"], "marks": first["marks"], "pools": pools}
         ids = {language: stream.ids for language, stream in packed.train.items()}
-        feed["frame"] = borders_of(packed.tokenizers[packed.languages[0]])[1] if rows == "texts" else None
+        borders = {} if rows == "streams" else borders_of(packed.tokenizers[packed.languages[0]])
+        feed["frame"] = borders.get(2 if rows == "pairs" else 1)
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
+        ends = {code: sentence_ends(pieces) for code, pieces in packed.tokenizers.items() if rows == "pairs"}
         how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
-        training = Training(models, masked_lm(models, ids, **feed, **how, **masking), settings, processes)
+        training = Training(models, masked_lm(models, ids, ends=ends, **feed, **how, **masking), settings, processes)
         every, probes = probe or max(1, steps), list[Probe]()
+        if models.next_sentence is not None:
+            probes.append(Probe(report, models.next_sentence.losses))
         held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
         if without := [language for language in packed.languages if language not in held]:
             run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
         if held:
-            texts = [cut_stream(stream, length=length, frame=feed["frame"]) for stream in held.values()]
+            texts = [cut_stream(stream, length=length, frame=borders.get(1)) for stream in held.values()]
             reading = perplexity_probe(
                 {language: models.of(language) for language in held},
                 texts,
@@ -230,7 +238,7 @@ def write_cards(
     seen = sampler.epochs(training.step, feed["batch"])
     kind, most, tokens = "streams", "", training.step * feed["batch"] * feed["length"]
     if feed["frame"] is not None:
-        kind, most = "texts", "at most "
+        kind, most = "texts" if len(feed["frame"]) == 2 else "pairs", "at most "
         tokens = round(sum(times * sizes[language] for language, times in seen.items()))
     options, counts = packed.facts["tokenizer"], {len(tokenizer) for tokenizer in packed.tokenizers.values()}
     pieces = f"{min(counts):,} pieces" if len(counts) == 1 else f"{min(counts):,} to {max(counts):,} pieces"
@@ -239,7 +247,7 @@ def write_cards(
     vocabulary += SPACES[options.get("spaces", "joint")] if len(packed.languages) > 1 else ""
     vocabulary += ", extra anchors" if "extra anchors" in packed.facts else ""
     facts = {
-        "weights": sum(weight.numel() for weight in models.parameters()),
+        "weights": sum(weight.numel() for weight in models.models.parameters()),
         "vocabulary": vocabulary,
         "separate parts": str(models.sharing),
         "steps": training.step,
@@ -252,6 +260,8 @@ def write_cards(
         "last training loss": f"{losses[-1]:.3f} nats a predicted token" if losses else "none",
         "seed": settings.seed,
     }
+    if models.next_sentence is not None:
+        facts["next sentence"] = "learned besides, from pairs half of which are no neighbours; its head is not kept"
     table = []
     for language, stream in packed.train.items():
         files, held = packed.facts["text"][language], packed.held_out.get(language)

@@ -63,7 +63,7 @@ class Stack:
         self.width, self.cuts = int(config.hidden_size), range(self.first, self.last + 1)
         self.blocks = list(self.model.get_submodule(family.blocks))[self.first : self.last]
         self.first_position = first_position(self.model)
-        self.tells_types = family.token_types and getattr(config, "type_vocab_size", 1) > 1
+        self.tells_types = tells_types(self.model)
 
     def __repr__(self) -> str:
         """In one line: the whole model would fill the screen."""
@@ -374,6 +374,11 @@ def first_position(model: Any) -> int:
     family = FAMILIES[model.config.model_type]
     after_padding = family.first_position == "padding"
     return int(model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
+
+
+def tells_types(model: Any) -> bool:
+    """Whether the embeddings tell the second sentence of a pair from the first."""
+    return FAMILIES[model.config.model_type].token_types and getattr(model.config, "type_vocab_size", 1) > 1
 
 
 @contextmanager

@@ -24,11 +24,13 @@ from tokenizers import Tokenizer
 from isogloss.errors import InputError
 from isogloss.files import whole, write_text
 from isogloss.progress import progress
+from isogloss.text.batches import ranges
 from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import refuse_slow, spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
-_SEARCHED = 2**24  # tokens in which ends of paragraphs are looked for at a time
+_SEARCHED = 2**24  # tokens in which ends of paragraphs and sentences are looked for at a time
+_SENTENCE_ENDS = tuple(".!?…。！？؟।")
 _CHARACTERS = 2_000_000  # of the paragraphs that are tokenised together
 
 
@@ -124,44 +126,66 @@ def open_stream(path: Path) -> Stream:
 
 
 Frame = Sequence[tuple[int, ...]]
-"""The special tokens before and after a text, as `borders_of(tokenizer)[1]` has them."""
+"""The special tokens before and after a text, or before, between and after its two sides; of `borders_of`."""
+
+PlainSentences = tuple[np.ndarray, np.ndarray]
+"""Sentences end to end, without special tokens: ids (tokens,), and how many each has, sizes (sentences,)."""
 
 
-@dataclass(frozen=True)
-class TextSpans:
-    """The texts of a stream: where the content of each begins, and how many tokens it has, (texts,) each."""
-
-    begins: np.ndarray
-    counts: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.begins)
-
-
-def texts_of(ids: np.ndarray, frame: Frame, *, length: int) -> TextSpans:
+def texts_of(ids: np.ndarray, frame: Frame, *, length: int, ends: Sequence[int] = ()) -> np.ndarray:
     """Every paragraph of a stream as a text of at most `length` tokens, its special tokens included.
 
-    A longer paragraph is cut into the fewest pieces that fit, as equal in size as can be, each a text of its own.
+    Where the content of each begins, where its second side does if it has two, and where it ends: (2 or 3, texts). A
+    longer paragraph is cut into the fewest pieces that fit, as equal in size as can be, each a text of its own. A text
+    of two sides is cut behind the end of a sentence that is nearest its middle, or there if it has none; one of a
+    single token is left out.
 
     Args:
         ids: (tokens,), paragraphs end to end, each between its special tokens.
-        frame: those special tokens.
+        frame: the special tokens of a text, the first and the last of which are those of a paragraph.
         length: most tokens of a text.
+        ends: ids of tokens that end a sentence.
 
-    >>> texts = texts_of(np.array([2, 7, 8, 9, 3, 2, 7, 3]), [(2,), (3,)], length=4)
-    >>> texts.begins.tolist(), texts.counts.tolist()
-    ([1, 2, 6], [1, 2, 1])
+    >>> texts_of(np.array([2, 7, 8, 9, 3, 2, 7, 3]), [(2,), (3,)], length=4).tolist()
+    [[1, 2, 6], [2, 4, 7]]
     """
-    before, after = map(len, frame)
-    last = [at + np.flatnonzero(ids[at : at + _SEARCHED] == frame[1][-1]) for at in range(0, len(ids), _SEARCHED)]
-    ends = np.concatenate([*last, np.zeros(0, dtype=np.int64)]) + 1  # of paragraphs
-    contents = np.concatenate([[0], ends[:-1]])[: len(ends)] + before
-    sizes = ends - after - contents
-    pieces = -(-sizes // (length - before - after))  # none of an empty paragraph
-    owner = np.repeat(np.arange(len(sizes)), pieces)
-    number = np.arange(len(owner)) - np.repeat(np.cumsum(pieces) - pieces, pieces)
-    first, following = (sizes[owner] * at // pieces[owner] for at in (number, number + 1))
-    return TextSpans(contents[owner] + first, following - first)
+    after = _behind(ids, [frame[-1][-1]])  # paragraphs
+    contents = np.concatenate([[0], after[:-1]])[: len(after)] + len(frame[0])
+    sizes = after - len(frame[-1]) - contents
+    pieces = -(-sizes // (length - sum(map(len, frame))))  # none of an empty paragraph
+    owner, number = np.repeat(np.arange(len(sizes)), pieces), ranges(np.zeros_like(pieces), pieces)
+    borders = np.stack([contents[owner] + sizes[owner] * at // pieces[owner] for at in (number, number + 1)])
+    if len(frame) == 2:
+        return borders
+    begins, stops = borders = borders[:, borders[1] > borders[0] + 1]
+    cuts = np.concatenate([[-1], _behind(ids, ends), [len(ids) + 2]])
+    cuts = cuts[np.append(np.diff(cuts) > 1, True)]  # of "?!" behind the last
+    place = np.searchsorted(cuts[1:], (begins + stops) / 2)
+    left, right = cuts[place], cuts[place + 1]  # of the middle
+    nearest = np.where((left <= begins) | ((right < stops) & (right - stops < begins - left)), right, left)
+    inside = (begins < nearest) & (nearest < stops)
+    return np.stack([begins, np.where(inside, nearest, (begins + stops) // 2), stops])
+
+
+def _behind(ids: np.ndarray, wanted: Sequence[int]) -> np.ndarray:
+    """The positions that follow a token of these ids."""
+    places = [at + np.flatnonzero(np.isin(ids[at : at + _SEARCHED], wanted)) for at in range(0, len(ids), _SEARCHED)]
+    return np.concatenate([*places, np.zeros(0, dtype=np.int64)]) + 1
+
+
+def read_spans(
+    streams: Sequence[np.ndarray], numbers: np.ndarray, begins: np.ndarray, sizes: np.ndarray
+) -> PlainSentences:
+    """Parts of several streams, end to end: the stream each is of, where it begins and its size, (parts,) each.
+
+    >>> read_spans([np.array([7, 8, 9]), np.array([5, 6])], np.array([1, 0]), np.array([1, 0]), np.array([1, 2]))[0]
+    array([6, 7, 8])
+    """
+    ids, ends = np.empty(int(sizes.sum()), dtype=np.int64), np.cumsum(sizes)
+    for number in np.unique(numbers).tolist():
+        mine = numbers == number
+        ids[ranges((ends - sizes)[mine], sizes[mine])] = streams[number][ranges(begins[mine], sizes[mine])]
+    return ids, sizes
 
 
 def fit(lengths: Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
@@ -192,38 +216,44 @@ def fit(lengths: Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lay_out(
-    texts: Sequence[np.ndarray], starts: np.ndarray, shape: tuple[int, int], frame: Frame, *, padding: int
+    sides: Sequence[PlainSentences], starts: np.ndarray, shape: tuple[int, int], frame: Frame, *, padding: int
 ) -> np.ndarray:
-    """A table of texts, each in its frame: ids, positions and owners, (3, rows, length) int32.
+    """A table of texts, each in its frame: ids, positions, owners, types and content, (5, rows, length) int32.
 
-    Positions count from 0 in each text; owners are the numbers of the texts, -1 where there is padding.
+    Positions count from 0 in each text; owners are the numbers of the texts, -1 where there is padding. The type is 1
+    on the second side of a pair: the first mark between the two ends the first one, what follows it begins the second.
+    Content is 1 where there is no special token or padding.
 
     Args:
-        texts: the tokens of each, without special ones.
+        sides: the texts, or the first and then the second sides of pairs.
         starts: (texts,), where each begins, in a table that is read row by row.
         shape: rows and their length.
         frame: the special tokens around a text.
         padding: the id of what is left over.
 
-    >>> ids, positions, owners = lay_out([np.array([7, 8])], np.array([0]), (1, 5), [(2,), (3,)], padding=0)
+    >>> text = np.array([7, 8]), np.array([2])
+    >>> ids, positions, owners, *_ = lay_out([text], np.array([0]), (1, 5), [(2,), (3,)], padding=0)
     >>> ids.tolist(), positions.tolist(), owners.tolist()
     ([[2, 7, 8, 3, 0]], [[0, 1, 2, 3, 0]], [[0, 0, 0, 0, -1]])
     """
-    before, after = frame
-    counts = np.array([len(text) for text in texts])
-    lengths = counts + len(before) + len(after)
-    place = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)  # of a token in its text
-    slots = np.repeat(starts, lengths) + place
-    content = (place >= len(before)) & (place < np.repeat(counts + len(before), lengths))
-    ids, positions, owners = table = np.empty((3, shape[0] * shape[1]), dtype=np.int32)
-    table[:] = [[padding], [0], [-1]]
-    positions[slots], owners[slots] = place, np.repeat(np.arange(len(texts)), lengths)
-    ids[slots[content]] = np.concatenate(texts)
-    for at, mark in enumerate(before):
-        ids[starts + at] = mark
-    for at, mark in enumerate(after):
-        ids[starts + len(before) + counts + at] = mark
-    return table.reshape(3, *shape)
+    lengths = sum((sizes for _, sizes in sides), np.array(sum(map(len, frame))))
+    slots = ranges(starts, lengths)
+    ids, positions, owners, types, content = table = np.zeros((5, shape[0] * shape[1]), dtype=np.int32)
+    ids[:], owners[:] = padding, -1
+    positions[slots] = ranges(np.zeros_like(lengths), lengths)
+    owners[slots] = np.repeat(np.arange(len(lengths)), lengths)
+    place = starts  # (texts,), where each goes on
+    for number, marks in enumerate(frame):
+        ids[place[:, None] + np.arange(len(marks))] = marks
+        place = place + len(marks)
+        if number < len(sides):
+            tokens, sizes = sides[number]
+            inside = ranges(place, sizes)
+            ids[inside], content[inside], place = tokens, 1, place + sizes
+    if len(sides) == 2:
+        first = len(frame[0]) + sides[0][1] + min(1, len(frame[1]))
+        types[ranges(starts + first, lengths - first)] = 1
+    return table.reshape(5, *shape)
 
 
 Borders = Mapping[int, Sequence[tuple[int, ...]]]
@@ -246,6 +276,12 @@ def borders_of(tokenizer: Any) -> Borders:
             else:
                 reached = side + 1
     return borders
+
+
+def sentence_ends(tokenizer: Any) -> list[int]:
+    """The ids of pieces that end a sentence."""
+    pieces = tokenizer.batch_decode([[number] for number in range(len(tokenizer))])
+    return [number for number, piece in enumerate(pieces) if piece.endswith(_SENTENCE_ENDS)]
 
 
 @dataclass(frozen=True)

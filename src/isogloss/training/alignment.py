@@ -36,10 +36,10 @@ from isogloss.stack.stack import Stack
 from isogloss.text.batches import ranges
 from isogloss.text.masking import IGNORE, mask
 from isogloss.text.sampling import ItemSampler, splitmix
-from isogloss.text.streams import Borders, PairStream
+from isogloss.text.streams import Borders, PairStream, PlainSentences, lay_out, read_spans
 from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
 from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.masked_lm import padding_id, row_loss, row_states, to_device
+from isogloss.training.masked_lm import coins, padding_id, row_loss, row_states, to_device
 from isogloss.training.probes import Reading
 
 TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
@@ -132,10 +132,6 @@ def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
     return (torch.stack(squares).sum() + TINY).sqrt()
 
 
-PlainSentences = tuple[np.ndarray, np.ndarray]
-"""Sentences end to end, without special tokens: ids (tokens,), and how many each has, sizes (sentences,)."""
-
-
 def read_sides(
     streams: Sequence[PairStream], groups: np.ndarray, numbers: np.ndarray, swapped: np.ndarray | None = None
 ) -> list[PlainSentences]:
@@ -143,22 +139,13 @@ def read_sides(
 
     groups, numbers (rows,): the stream each is of, and its number there. swapped (rows,) bool: which change sides.
     """
-    rows, known = np.arange(len(groups)), np.unique(groups).tolist()
-    borders = np.empty((3, len(rows)), dtype=np.int64)
-    for group in known:
+    borders = np.empty((3, len(groups)), dtype=np.int64)
+    for group in np.unique(groups).tolist():
         mine = groups == group
         borders[:, mine] = streams[group].begins[2 * numbers[mine] + np.arange(3)[:, None]]
-    sides = []
-    for side in (0, 1):
-        own = np.full(len(rows), side) if swapped is None else np.where(swapped, 1 - side, side)
-        begins, sizes = borders[own, rows], borders[own + 1, rows] - borders[own, rows]
-        tokens, owners = ranges(begins, sizes), np.repeat(groups, sizes)
-        ids = np.empty(len(tokens), dtype=np.int64)
-        for group in known:
-            mine = owners == group
-            ids[mine] = streams[group].ids[tokens[mine]]
-        sides.append((ids, sizes))
-    return sides
+    spans = np.stack([borders[:-1], np.diff(borders, axis=0)], axis=1)  # (2, 2, rows): begin and size of each side
+    spans = spans if swapped is None else np.where(swapped, spans[::-1], spans)
+    return [read_spans([stream.ids for stream in streams], groups, *span) for span in spans]
 
 
 def fill(
@@ -178,22 +165,9 @@ def fill(
             for (ids, sizes), fitted in zip(texts, sizes_in_room, strict=True)
         ]
     lengths = sum((sizes for _, sizes in texts), np.array(sum(map(len, marks))))
-    rows, width = len(lengths), int(lengths.max())
-    ids = np.full(rows * width, padding, dtype=np.int64)
-    content = np.zeros(len(ids), dtype=bool)
-    position = np.arange(rows) * width  # (rows,), where a row goes on
-    for number, ids_of_mark in enumerate(marks):
-        for each in ids_of_mark:
-            ids[position] = each
-            position = position + 1
-        if number < len(texts):
-            text, sizes = texts[number]
-            inside = ranges(position, sizes)
-            ids[inside], content[inside] = text, True
-            position = position + sizes
-    # The first mark between two sentences ends the first one; what follows it begins the second.
-    second = lengths if len(texts) == 1 else len(marks[0]) + texts[0][1] + min(1, len(marks[1]))
-    return ids.reshape(rows, width), content.reshape(rows, width), lengths, second
+    shape = len(lengths), int(lengths.max())
+    ids, _, _, types, content = lay_out(texts, np.arange(shape[0]) * shape[1], shape, marks, padding=padding)
+    return ids.astype(np.int64), content.astype(bool), lengths, lengths - types.sum(axis=1)
 
 
 def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
@@ -462,8 +436,3 @@ def graphs_of(
         name: Captured(stack, rows=rows, longest=longest, compiled=compiled, capture=capture)
         for name, stack in passes.items()
     }
-
-
-def coins(seed: int, step: int, batch: int) -> np.ndarray:
-    """Which pairs of a step change sides, (batch,) bool: even chances, a function of the seed and the step."""
-    return np.random.default_rng(seed_of(seed, "coins", step)).random(batch) < 0.5

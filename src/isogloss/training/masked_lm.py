@@ -35,12 +35,12 @@ from isogloss.progress import progress
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, family_of, trainable_family
 from isogloss.stack.packing import half_norms, packed, unpadded
-from isogloss.stack.stack import Stack, first_position, measuring, packed_inputs
+from isogloss.stack.stack import Stack, first_position, measuring, packed_inputs, tells_types
 from isogloss.text.batches import chunks, encode, group, marks as marks_of
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import IGNORE, fixed_masks, mask
 from isogloss.text.sampling import ItemSampler, Sampler
-from isogloss.text.streams import Frame, Stream, fit, lay_out, texts_of
+from isogloss.text.streams import Frame, Stream, fit, lay_out, read_spans, texts_of
 from isogloss.text.words import word_spans
 from isogloss.training.cuda_graphs import Captured
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
@@ -54,7 +54,7 @@ PREPARED_AT_ONCE = 2**16  # sentences that are masked together
 SHORTEST = 8  # tokens of a last stream that is worth predicting in
 BLOCKS = 20  # of a jackknife
 TOKENISED_AT_ONCE = 2_048  # sentences
-TRIED = 16  # steps that tell how many rows a step needs
+STEPS_AT_ONCE = 16  # steps whose texts are drawn together, the first of which tell how many rows a step needs
 
 
 def masked_lm(
@@ -72,6 +72,7 @@ def masked_lm(
     share: float = 0.15,
     starts: Mapping[str, Tensor] | None = None,
     frame: Frame | None = None,
+    ends: Mapping[str, Sequence[int]] | None = None,
     compiled: bool = False,
 ) -> Objective:
     """Masked language modelling on text of one or many languages: on streams of it, or text by text.
@@ -80,12 +81,19 @@ def masked_lm(
     proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew. marks:
     special ids, never masked; pools: the ids each language's random words are drawn from; starts: the ids that begin a
     word in each language, (vocabulary,) bool, if words are to be masked whole. frame: the special tokens around a text,
-    if a step takes `batch` texts of at most `length` tokens instead, as `text_batches` lays them out. Languages that
-    share one model run through it together, others each through its own. compiled: the loss is compiled for the device.
+    if a step takes `batch` texts of at most `length` tokens instead, or those of a pair, if it takes texts in two, as
+    `text_batches` lays them out; ends: the ids that end a sentence in each language. Languages that share one model run
+    through it together, others each through its own. compiled: the loss is compiled for the device.
+
+    Where the models have a head for it, which pairs are neighbours is learned besides (Devlin et al. 2019). The mean
+    loss of the pairs is added to that of the masked tokens in the gradient; the value is that of the tokens alone, and
+    the head keeps the sum of the other.
     """
     names = list(streams)
     sampler = row_sampler(streams, frame, length=length, exponent=exponent, seed=seed)
-    draw_texts = None if frame is None else text_batches(streams, frame, sampler, batch=batch, length=length)
+    head = models.next_sentence
+    drawing: dict[str, Any] = {"batch": batch, "length": length, "ends": ends, "seed": None if head is None else seed}
+    draw_texts = None if frame is None else text_batches(streams, frame, sampler, **drawing)
     texts = list(streams.values())
     borders = np.cumsum([0, *map(len, texts)])
     resident, steps = None, torch.arange(length, device=device)
@@ -124,7 +132,7 @@ def masked_lm(
 
     def draw(step: int) -> list[Part]:
         generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-        parts = []
+        parts: list[tuple[str, dict[str, Tensor]]] = []
         for name, rows in rows_of(step):
             ids = rows.pop("ids")
             masked = mask(
@@ -136,14 +144,29 @@ def masked_lm(
                 share=share,
                 starts=begins[name][ids] if begins else None,
             )
-            parts.append(Part({**vars(masked), **rows}, name))
-        return parts
+            parts.append((name, {**vars(masked), **rows}))
+        if head is not None and frame is not None:
+            most = length // (sum(map(len, frame)) + 2)  # pairs in a row
+            for _, rows in parts:  # the first tokens of pairs in their order, then any
+                rows["firsts"] = ((rows["neighbours"] != IGNORE) * (length - steps)).topk(most, dim=1).indices
+                rows["neighbours"] = rows["neighbours"].gather(1, rows["firsts"])
+            asked = [
+                torch.stack([(rows[key] != IGNORE).sum() for _, rows in parts]) for key in ("labels", "neighbours")
+            ]
+            for _, rows in parts:  # the loop divides by tokens; this makes of it the mean over the pairs of a batch
+                rows["tokens_per_pair"] = (asked[0].sum() / asked[1].sum()).expand(len(rows["firsts"]))
+        return [Part(rows, name) for name, rows in parts]
 
     def loss(rows: Rows, name: str) -> Tensor:
         if compiled and not alone:  # how many rows a language has differs from step to step
             for value in rows.values():
                 torch._dynamo.maybe_mark_dynamic(value, 0)
-        return loss_of(models.of(name), rows)
+        if head is None:
+            return loss_of(models.of(name), rows)
+        nats, of_pairs = loss_of(models.of(name), rows, head)
+        head.sums += torch.stack([of_pairs.detach(), (rows["neighbours"] != IGNORE).sum()])
+        added = of_pairs * rows["tokens_per_pair"][0]
+        return nats + (added - added.detach())
 
     encoders: dict[int, Any] = {id(encoder): encoder for encoder in (models.of(name).base_model for name in names)}
     packing = [value for value in encoders.values() if FAMILIES[value.config.model_type].packs]
@@ -163,54 +186,83 @@ def row_sampler(
     if frame is None:
         sizes = {name: len(ids) for name, ids in streams.items()}
         return Sampler(sizes, length=length, exponent=exponent, seed=seed)
-    texts = {name: len(texts_of(ids, frame, length=length)) for name, ids in streams.items()}
-    shortest = min(texts, key=texts.__getitem__)
-    require(texts[shortest], f"{shortest} has no text of at least one token; give more text")
+    texts = {name: texts_of(ids, frame, length=length).shape[1] for name, ids in streams.items()}
+    shortest, least = min(texts, key=texts.__getitem__), "one token" if len(frame) == 2 else "two tokens"
+    require(texts[shortest], f"{shortest} has no text of at least {least}; give more text")
     return ItemSampler(texts, exponent=exponent, seed=seed)
 
 
 def text_batches(
-    streams: Mapping[str, np.ndarray], frame: Frame, sampler: Sampler | ItemSampler, *, batch: int, length: int
+    streams: Mapping[str, np.ndarray],
+    frame: Frame,
+    sampler: Sampler | ItemSampler,
+    *,
+    batch: int,
+    length: int,
+    ends: Mapping[str, Sequence[int]] | None = None,
+    seed: int | None = None,
 ) -> Callable[..., Iterator[tuple[int, dict[str, np.ndarray]]]]:
     """A function of a step that lays out its texts in rows that are nearly full.
 
-    streams: as in `masked_lm`; each step has `batch` texts, put together into rows of `length` tokens by `fit`. Called
-    as `draw(step, padding=..., together=...)` it yields (number of a language, rows), for all languages at once if they
-    go together: ids, positions and texts as `lay_out` gives them, (rows, length) int32 each. Together, every step has
-    as many rows, so that a compiled step sees one shape: those that a step needs on average and a standard deviation
-    more. The last texts of a step that needs more are left out, about two in a thousand.
+    streams, ends: as in `masked_lm`; each step has `batch` texts, put together into rows of `length` tokens by `fit`.
+    Called as `draw(step, padding=..., together=...)` it yields (number of a language, rows), for all languages at once
+    if they go together: ids, positions, texts and, of pairs, types, as `lay_out` gives them, (rows, length) int32 each.
+    Together, every step has as many rows, so that a compiled step sees one shape: those that a step needs on average
+    and a standard deviation more. The last texts of a step that needs more are left out, about two in a thousand.
+
+    seed: half of the pairs, drawn by it, have the second side of another text of their language and step, cut where it
+    does not fit. `neighbours`, likewise (rows, length), says at the first token of a pair whether it is such a one.
     """
     ids = list(streams.values())
-    known = [texts_of(each, frame, length=length) for each in ids]
+    known = [texts_of(each, frame, length=length, ends=(ends or {}).get(name, ())) for name, each in streams.items()]
     marked = sum(map(len, frame))
 
-    def drawn(step: int) -> list[tuple[int, np.ndarray]]:
-        """The texts of a step: the number of the language of each, and its tokens."""
-        chosen = zip(*(each.tolist() for each in sampler.rows(step, batch)), strict=True)
-        spans = [(number, known[number].begins[item], known[number].counts[item]) for number, item in chosen]
-        return [(number, ids[number][begin : begin + count]) for number, begin, count in spans]
+    @lru_cache(maxsize=1)
+    def sampled(block: int) -> np.ndarray:
+        """Language and number of the texts of several steps, (2, steps, batch): drawn together in less time."""
+        return np.stack(sampler.rows(block, STEPS_AT_ONCE * batch)).reshape(2, STEPS_AT_ONCE, batch)
 
-    def fitted(texts: Sequence[tuple[int, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-        return fit([len(tokens) + marked for _, tokens in texts], length)
+    def drawn(step: int) -> tuple[np.ndarray, ...]:
+        """The texts of a step: the language of each, begin and size of its sides, its length, whether it is mixed."""
+        numbers, items = sampled(step // STEPS_AT_ONCE)[:, step % STEPS_AT_ONCE]
+        borders, others = np.empty((len(frame), batch), dtype=np.int64), np.empty(batch, dtype=np.int64)
+        for number in np.unique(numbers).tolist():
+            mine = np.flatnonzero(numbers == number)
+            borders[:, mine], others[mine] = known[number][:, items[mine]], np.roll(mine, 1)
+        spans, mixed = np.stack([borders[:-1], np.diff(borders, axis=0)], axis=1), items != items[others]
+        if seed is not None:
+            mixed &= coins(seed, step, batch)
+            spans[1] = np.where(mixed, spans[1][:, others], spans[1])
+            spans[1, 1] = np.minimum(spans[1, 1], length - marked - spans[0, 1])
+        return numbers, spans, spans[:, 1].sum(axis=0) + marked, mixed
 
-    needed = [int(fitted(drawn(step))[0].max()) + 1 for step in range(TRIED)]
+    needed = [int(fit(drawn(step)[2].tolist(), length)[0].max()) + 1 for step in range(STEPS_AT_ONCE)]
     fixed = math.ceil(np.mean(needed) + np.std(needed))
 
     def draw(step: int, *, padding: int, together: bool) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-        texts = drawn(step)
-        for number in [0] if together else sorted({number for number, _ in texts}):
-            chosen = texts if together else [text for text in texts if text[0] == number]
-            rows, places = fitted(chosen)
+        numbers, spans, lengths, mixed = drawn(step)
+        for number in [0] if together else np.unique(numbers).tolist():
+            chosen = np.flatnonzero((numbers == number) | together)
+            rows, places = fit(lengths[chosen].tolist(), length)
             while together and rows.max() >= fixed:
                 beyond = (int(rows.max()) + 1 - fixed) * length  # tokens
-                while beyond > 0:
-                    beyond -= len(chosen.pop()[1]) + marked
-                rows, places = fitted(chosen)
-            shape = (fixed if together else int(rows.max()) + 1, length)
-            laid = lay_out([tokens for _, tokens in chosen], rows * length + places, shape, frame, padding=padding)
-            yield number, dict(zip(("ids", "positions", "texts"), laid, strict=True))
+                chosen = chosen[: -1 - int(np.searchsorted(np.cumsum(lengths[chosen][::-1]), beyond))]
+                rows, places = fit(lengths[chosen].tolist(), length)
+            shape, starts = (fixed if together else int(rows.max()) + 1, length), rows * length + places
+            sides = [read_spans(ids, numbers[chosen], *span) for span in spans[..., chosen]]
+            table = lay_out(sides, starts, shape, frame, padding=padding)[: len(frame) + 1]
+            laid = dict(zip(("ids", "positions", "texts", "types"), table, strict=False))
+            if seed is not None:
+                laid["neighbours"] = np.full(shape, IGNORE, dtype=np.int32)
+                laid["neighbours"].flat[starts] = mixed[chosen]
+            yield number, laid
 
     return draw
+
+
+def coins(seed: int, step: int, batch: int) -> np.ndarray:
+    """Which pairs of a step are changed, (batch,) bool: even chances, a function of the seed and the step."""
+    return np.random.default_rng(seed_of(seed, "coins", step)).random(batch) < 0.5
 
 
 def scores(model: Any, states: Tensor) -> Tensor:
@@ -223,42 +275,42 @@ def scores(model: Any, states: Tensor) -> Tensor:
     return states
 
 
-def masked_scores(
-    model: Any, inputs: Tensor, places: Tensor, attention: Tensor | None = None, positions: Tensor | None = None
-) -> Tensor:
-    """Scores over the vocabulary at some places of each row, and nowhere else.
+def states_at(model: Any, inputs: Tensor, places: Tensor, attention: Tensor | None = None, **given: Tensor) -> Tensor:
+    """What the base model leaves at some places of each row, (rows, k, width).
 
     inputs: (rows, length), token ids; places: (rows, k), positions in 0..length-1, repeated where a row has fewer
     than k to ask for; attention: (rows, length), 1 for text and 0 for padding, None where nothing is padded, or
-    (rows, 1, length, length) bool, which tokens see each other. positions: (rows, length), of each token in its text,
-    where a row has several. Returns (rows, k, vocabulary), equal to the full logits gathered at the places.
+    (rows, 1, length, length) bool, which tokens see each other. given: further inputs, such as `position_ids`.
 
-    >>> masked_scores(model, torch.tensor([[2, 4, 9, 3]]), torch.tensor([[1]])).shape  # doctest: +SKIP
-    torch.Size([1, 1, 32000])
+    >>> states_at(model, torch.tensor([[2, 4, 9, 3]]), torch.tensor([[1]])).shape  # doctest: +SKIP
+    torch.Size([1, 1, 384])
     """
-    given = {} if positions is None else {"position_ids": positions}
     states = model.base_model(input_ids=inputs, attention_mask=attention, **given)[0]  # (rows, length, width)
-    index = places.unsqueeze(-1).expand(-1, -1, states.shape[-1])  # (rows, k, width)
-    return scores(model, torch.gather(states, 1, index))
+    return torch.gather(states, 1, places.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
 
 
-def masked_loss(model: torch.nn.Module, rows: Rows) -> Tensor:
-    """Cross entropy of the masked tokens in nats, summed.
+def masked_loss(model: torch.nn.Module, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
+    """Cross entropy of the masked tokens in nats, summed; with a head, (2,), then that of the pairs.
 
     rows: inputs, places, labels; attention, if padded; positions and texts, if a row has several texts, none of which
-    sees another.
+    sees another; types, of texts with two sides. head: scores the states at `firsts`, whose labels are `neighbours`.
     """
-    attention, positions, texts = rows.get("attention"), rows.get("positions"), rows.get("texts")
-    if texts is not None and positions is not None:
-        attention = (texts[:, :, None] == texts[:, None, :])[:, None]
-        positions = positions + first_position(model.base_model)
-    return summed_cross_entropy(
-        masked_scores(model, rows["inputs"], rows["places"], attention, positions), rows["labels"]
-    )
+    attention, places, given = rows.get("attention"), rows["places"], dict[str, Tensor]()
+    if "texts" in rows:
+        attention = (rows["texts"][:, :, None] == rows["texts"][:, None, :])[:, None]
+        given["position_ids"] = rows["positions"] + first_position(model.base_model)
+    if "types" in rows and tells_types(model):
+        given["token_type_ids"] = rows["types"]
+    asked = places if head is None else torch.cat([places, rows["firsts"]], dim=1)
+    states = states_at(model, rows["inputs"], asked, attention, **given)
+    nats = summed_cross_entropy(scores(model, states[:, : places.shape[1]]), rows["labels"])
+    if head is None:
+        return nats
+    return torch.stack([nats, summed_cross_entropy(head(states[:, places.shape[1] :]), rows["neighbours"])])
 
 
 @cache
-def _compiled(*, fixed: bool = False) -> Callable[[torch.nn.Module, Rows], Tensor]:
+def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
     """`masked_loss`, compiled once for all models of one shape that this process trains, one after the other.
 
     It is a function of the model: one that encloses its model would be compiled anew for each. fixed: sizes never
@@ -270,11 +322,11 @@ def _compiled(*, fixed: bool = False) -> Callable[[torch.nn.Module, Rows], Tenso
         options["triton.mix_order_reduction"] = False
     compiled = torch.compile(masked_loss, dynamic=False, options=options) if fixed else torch.compile(masked_loss)
 
-    def loss(model: torch.nn.Module, rows: Rows) -> Tensor:
+    def loss(*given: Any) -> Tensor:
         # Models of one process may have many shapes, and torch gives up after eight unless it is told. There is no
         # public name for this limit; without compiling, `masked_loss` is the same function.
         with torch._dynamo.config.patch(recompile_limit=max(64, torch._dynamo.config.recompile_limit)):
-            return compiled(model, rows)
+            return compiled(*given)
 
     return loss
 
@@ -463,10 +515,10 @@ def cut_stream(stream: Stream, *, length: int, frame: Frame | None = None) -> Se
         lengths = np.append(lengths, len(ids) % length) if len(ids) % length >= SHORTEST else lengths
         ids = ids[: int(lengths.sum())]
     else:
-        texts, (before, after) = texts_of(ids, frame, length=length), frame
-        spans = zip(texts.begins, texts.begins + texts.counts, strict=True)
+        (begins, ends), (before, after) = texts_of(ids, frame, length=length), frame
+        spans = zip(begins, ends, strict=True)
         ids = np.concatenate([np.concatenate([before, ids[begin:end], after]) for begin, end in spans] or [ids])
-        lengths = texts.counts + len(before) + len(after)
+        lengths = ends - begins + len(before) + len(after)
     kept = min(1.0, len(ids) / max(1, stream.tokens))  # of the text; words and characters are those of what is kept
     counts = round(kept * stream.words), round(kept * stream.characters)
     return Sentences(stream.language, "", ids, lengths, *counts, 0)

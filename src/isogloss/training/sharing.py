@@ -28,6 +28,7 @@ from isogloss.seeds import seed_of, seeded
 from isogloss.stack.families import family_of, trainable_family
 from isogloss.stack.load import quietly
 from isogloss.stack.stack import Stack, whole_stack
+from isogloss.training.probes import Reading
 
 ALL = "all"
 
@@ -65,16 +66,39 @@ def parse(text: str) -> Sharing:
     return Sharing(embeddings=not (match[1] or match[2]), blocks=int(match[3] or 0))
 
 
+class NextSentence(nn.Sequential):
+    """Whether the second side of a pair is of another text than the first: scores of no and yes, (..., 2).
+
+    The form is BERT's, of the state at the first token of a pair: its pooler (a dense layer and tanh), then two scores.
+    sums: nats and pairs since they were last read, part of a checkpoint.
+    """
+
+    sums: torch.Tensor
+
+    def __init__(self, width: int) -> None:
+        super().__init__(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2))
+        self.register_buffer("sums", torch.zeros(2))
+
+    def losses(self) -> list[Reading]:
+        """The mean loss of a pair since it was last read."""
+        nats, pairs = self.sums.tolist()
+        self.sums.zero_()
+        about = {"measure": "next_sentence_loss", "n": int(pairs), "unit": "pair"}
+        return [{**about, "value": nats / pairs}] if pairs else []
+
+
 class Languages(nn.Module):
     """A `...ForMaskedLM` for each language; `of(language)` gives it.
 
     `models` holds one model under `all` where everything is shared, otherwise one for each language. `parameters()`
-    gives every weight once, while `state_dict()` names a shared one once for each language.
+    gives every weight once, while `state_dict()` names a shared one once for each language. `next_sentence` is the head
+    of that objective, one for all languages, if it is to be learned; it is not saved with a model.
     """
 
     def __init__(self, models: Mapping[str, nn.Module], languages: Sequence[str], *, sharing: Sharing) -> None:
         """Hold models by language, or one under `all`."""
         super().__init__()
+        self.next_sentence: NextSentence | None = None
         self.models = nn.ModuleDict({_key(language): model for language, model in models.items()})
         self.languages = tuple(languages)
         self.sharing = sharing
@@ -84,13 +108,15 @@ class Languages(nn.Module):
         return self.models[ALL if self.sharing.everything else _key(language)]
 
 
-def build(config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int) -> Languages:
+def build(
+    config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int, next_sentence: bool = False
+) -> Languages:
     """Fresh models that share what `sharing` says.
 
     config: a `transformers` configuration of a family with a masked-LM head, or one for each language by its code;
     they may differ in vocabulary alone, and that only with separate embeddings. Every language's weights are drawn by
-    the model's own initialiser from (seed, language); shared parts are the first language's. The global random state
-    is left as it was.
+    the model's own initialiser from (seed, language); shared parts are the first language's. next_sentence: with a head
+    for that objective. The global random state is left as it was.
 
     >>> both = build(config, ["en", "nl"], sharing=parse("embeddings"), seed=0)  # doctest: +SKIP
     >>> both.of("nl").bert.encoder.layer[0] is both.of("en").bert.encoder.layer[0]  # doctest: +SKIP
@@ -119,7 +145,10 @@ def build(config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int)
         models[ALL if sharing.everything else language] = model
         if language != languages[0]:
             _share(models[languages[0]], model, sharing)
-    return Languages(models, languages, sharing=sharing)
+    built = Languages(models, languages, sharing=sharing)
+    with seeded(seed_of(seed, "next sentence")):
+        built.next_sentence = NextSentence(first.hidden_size) if next_sentence else None
+    return built
 
 
 def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, half: bool = False) -> None:
