@@ -19,10 +19,11 @@ from isogloss.text.streams import (
     pack,
     pack_pairs,
     paragraphs,
+    sentence_ends,
     texts_of,
 )
 from isogloss.text.words import spans
-from tiny_models import TEXT, tiny_tokenizer
+from tiny_models import MARKS, TEXT, framed, tiny_tokenizer, wordpiece_machine
 
 
 @pytest.fixture(scope="module")
@@ -239,6 +240,30 @@ def test_texts_are_paragraphs_cut_into_the_fewest_equal_pieces(length):
         at += number
 
 
+@pytest.mark.parametrize("length", [8, 16, 64])
+@pytest.mark.parametrize("frame", [[(2,), (3,), (3,)], [(2,), (3, 3), (3,)]])
+def test_texts_of_two_sides_are_cut_behind_the_sentence_that_ends_nearest_their_middle(length, frame):
+    random = np.random.default_rng(length)
+    ids = np.concatenate([[2, *random.integers(5, 20, random.integers(0, 90)), 3] for _ in range(200)])
+    ends = [7, 11]
+    kinds = set()
+    texts = [text for text in texts_of(ids, [frame[0], frame[-1]], length=length - len(frame[1])).T if np.ptp(text) > 1]
+    pairs = texts_of(ids, frame, length=length, ends=ends)
+    assert pairs.shape == (3, len(texts))
+    for (begin, end), pair in zip(texts, pairs.T.tolist(), strict=True):
+        cuts = [at for at in range(begin + 1, end) if ids[at - 1] in ends and ids[at] not in ends]
+        middle = min(cuts, key=lambda at: (abs(2 * at - begin - end), at), default=(begin + end) // 2)
+        assert pair == [begin, middle, end]
+        kinds.add((bool(cuts), middle < (begin + end) // 2))
+    assert {(True, True), (True, False), (False, False)} <= kinds, "the test has seen every case"
+
+
+def test_pieces_that_end_a_sentence():
+    pieces = {".": 5, "!": 6, "?": 7, "…": 8, "。": 9, "cat": 10, ",": 11, "##.": 12, ".5": 13, "...": 14}
+    tokenizer = framed(wordpiece_machine({mark: number for number, mark in enumerate(MARKS)} | pieces))
+    assert sentence_ends(tokenizer) == [5, 6, 7, 8, 9, 12, 14]
+
+
 def test_texts_of_a_tokenizer_with_several_special_tokens():
     ids = np.array([8, 9, 20, 21, 4, 5, 8, 9, 22, 4, 5])
     texts = texts_of(ids, [(8, 9), (4, 5)], length=5)
@@ -264,3 +289,13 @@ def test_laid_out_texts_stand_in_their_frame():
     assert positions.tolist() == [[0, 1, 2, 3, 4, 0], [0, 1, 2, 3, 0, 0]]
     assert owners.tolist() == [[1, 1, 1, 1, 1, -1], [0, 0, 0, 0, -1, -1]]
     assert not types.any() and content.tolist() == [[0, 0, 1, 1, 0, 0], [0, 0, 1, 0, 0, 0]]
+
+
+def test_laid_out_pairs_stand_in_their_frame_with_the_type_of_each_side():
+    sides = (np.array([7, 8, 9]), np.array([1, 2])), (np.array([5, 6, 4]), np.array([2, 1]))
+    ids, positions, owners, types, content = lay_out(sides, np.array([7, 0]), (2, 7), [(1,), (2, 2), (3,)], padding=0)
+    assert ids.tolist() == [[1, 8, 9, 2, 2, 4, 3], [1, 7, 2, 2, 5, 6, 3]]
+    assert positions.tolist() == [[0, 1, 2, 3, 4, 5, 6]] * 2
+    assert owners.tolist() == [[1] * 7, [0] * 7]
+    assert types.tolist() == [[0, 0, 0, 0, 1, 1, 1], [0, 0, 0, 1, 1, 1, 1]]
+    assert content.tolist() == [[0, 1, 1, 0, 0, 1, 0], [0, 1, 0, 0, 1, 1, 0]]

@@ -7,15 +7,17 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.errors import InputError
 from isogloss.text.masking import IGNORE, slots
-from isogloss.text.sampling import Sampler
-from isogloss.text.streams import texts_of
+from isogloss.text.sampling import ItemSampler, Sampler
+from isogloss.text.streams import fit, texts_of
 from isogloss.training import masked_lm as masked_lm_module
-from isogloss.training.masked_lm import masked_lm, masked_loss
+from isogloss.training.loop import Optimisation, Processes, Settings, Training
+from isogloss.training.masked_lm import coins, masked_lm, masked_loss
 from isogloss.training.sharing import build, parse
 from tiny_models import ENCODERS, tiny_config
 
 LENGTH, BATCH, MASK, MARKS = 16, 6, 4, [0, 1, 2, 3, 4]
-SIZES = {"en": 60, "nl": 50}
+SIZES, DEVICE = {"en": 60, "nl": 50}, torch.device("cpu")
+ALONE = Processes(0, 1, DEVICE)
 
 
 def text(tokens, size, seed):
@@ -58,6 +60,20 @@ def of_texts(separate="nothing", seed=0, *, of=None, **changes):
     options = {"batch": 24, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "seed": seed}
     every = {"frame": FRAME, **options, **changes}
     return masked_lm(of or models(separate), TEXTS, device=torch.device("cpu"), **every)
+
+
+PAIR, ENDS = [(2,), (3,), (3,)], {"en": [10, 20, 30], "nl": [11, 22]}
+
+
+def with_head(family="bert", separate="nothing", next_sentence=True):
+    """Models without dropout whose tokens differ, and the head of the next-sentence objective beside them."""
+    config = tiny_config(family, 60)
+    config.initializer_range = 0.2
+    return build(config, list(TEXTS), sharing=parse(separate), seed=0, next_sentence=next_sentence).eval()
+
+
+def of_pairs(of=None, seed=0, **changes):
+    return of_texts(of=of or with_head(), seed=seed, **{"frame": PAIR, "ends": ENDS, **changes})
 
 
 def single_texts(rows):
@@ -118,6 +134,167 @@ def test_every_step_of_texts_has_one_shape_and_is_a_function_of_its_number():
         first, second = one.draw(step)[0].rows, again.draw(step)[0].rows
         assert all(torch.equal(first[key], second[key]) for key in first)
         assert not torch.equal(first["inputs"], other.draw(step)[0].rows["inputs"])
+
+
+def rows_by_hand(step, frame, *, batch, rows, seed=0, mixed=False):
+    """The ids of a step of texts, or of pairs, in so many rows: one loop, text by text."""
+    known = {name: texts_of(ids, frame, length=LENGTH, ends=ENDS[name]).T.tolist() for name, ids in TEXTS.items()}
+    sampler = ItemSampler({name: len(spans) for name, spans in known.items()}, exponent=0.7, seed=seed)
+    drawn = [(list(TEXTS)[number], int(item)) for number, item in zip(*sampler.rows(step, batch), strict=True)]
+    sides = []
+    for name, item in drawn:
+        borders = known[name][item]
+        sides.append([TEXTS[name][begin:end].tolist() for begin, end in zip(borders, borders[1:], strict=False)])
+    texts, room = [], LENGTH - sum(map(len, frame))
+    for place, ((name, item), parts, changed) in enumerate(zip(drawn, sides, coins(seed, step, batch), strict=True)):
+        before = [at for at in range(place) if drawn[at][0] == name]
+        other = (before or [at for at in range(batch) if drawn[at][0] == name])[-1]  # the first has the last
+        if mixed and changed and drawn[other][1] != item:
+            parts = [parts[0], sides[other][1][: room - len(parts[0])]]
+        text = list(frame[0])
+        for part, marks in zip(parts, frame[1:], strict=True):
+            text += [*part, *marks]
+        texts.append(text)
+    while (fitted := fit([len(text) for text in texts], LENGTH))[0].max() >= rows:
+        beyond = (int(fitted[0].max()) + 1 - rows) * LENGTH
+        while beyond > 0:
+            beyond -= len(texts.pop())
+    table = [[0] * LENGTH for _ in range(rows)]
+    for text, row, place in zip(texts, *fitted, strict=True):
+        table[row][place : place + len(text)] = text
+    return table
+
+
+@pytest.mark.parametrize("kind", ["texts", "pairs", "mixed pairs"])
+def test_steps_of_texts_are_those_of_a_plain_loop(kind):
+    drawn = of_texts() if kind == "texts" else of_pairs(with_head(next_sentence=kind == "mixed pairs"))
+    frame = FRAME if kind == "texts" else PAIR
+    for step in (0, 1, 15, 16, 40, 3):
+        found = original(drawn.draw(step)[0].rows)
+        expected = rows_by_hand(step, frame, batch=24, rows=len(found), mixed=kind == "mixed pairs")
+        assert found.tolist() == expected
+
+
+def pairs_in(rows):
+    """Each pair of a step by itself: ids before masking, types, and 1 where its sides are of two texts."""
+    whole = {**rows, "inputs": original(rows)}
+    for row, (ids, texts) in enumerate(zip(whole["inputs"], whole["texts"], strict=True)):
+        begun = {}
+        for place, label in zip(rows["firsts"][row].tolist(), rows["neighbours"][row].tolist(), strict=True):
+            if label != IGNORE:
+                begun[int(texts[place])] = place, label
+        for number in texts.unique():
+            if number >= 0:
+                first, label = begun.pop(int(number))
+                assert first == (texts == number).nonzero()[0], "a pair is judged at its first token"
+                yield ids[texts == number].tolist(), rows["types"][row][texts == number].tolist(), label
+        assert not begun
+
+
+@pytest.mark.parametrize("separate", ["nothing", "1-1"])
+def test_half_of_the_pairs_have_the_second_side_of_another_text_of_their_language(separate):
+    halves = {}
+    for name, ids in TEXTS.items():
+        spans = texts_of(ids, PAIR, length=LENGTH, ends=ENDS[name]).T.tolist()
+        halves[name] = [(ids[a:b].tolist(), ids[b:c].tolist()) for a, b, c in spans]
+    labels, drawn = [], of_pairs(with_head(separate=separate))
+    for step in range(40):
+        for part in drawn.draw(step):
+            languages = halves if separate == "nothing" else [part.name]
+            for ids, types, label in pairs_in(part.rows):
+                middle = ids.index(3)
+                first, second = ids[1:middle], ids[middle + 1 : -1]
+                assert ids[0] == 2 and ids[-1] == 3 and types == [0] * (middle + 1) + [1] * (len(ids) - middle - 1)
+                true = any((first, second) in halves[name] for name in languages)
+                assert true == (label == 0)
+                whose = [name for name in languages for pair in halves[name] if pair[0] == first]
+                beginnings = [pair[1][: len(second)] for name in whose for pair in halves[name]]
+                assert second in beginnings
+                labels.append(label)
+    assert np.mean(labels) == pytest.approx(0.5, abs=0.05)
+
+
+def test_which_pairs_are_mixed_hangs_on_the_seed_and_the_step_alone():
+    one, again, other = of_pairs(), of_pairs(), of_pairs(seed=1)
+    assert len({one.draw(step)[0].rows["inputs"].shape for step in range(20)}) == 1
+    for step in (33, 2):
+        first, second = one.draw(step)[0].rows, again.draw(step)[0].rows
+        assert all(torch.equal(first[key], second[key]) for key in first)
+        assert not torch.equal(first["neighbours"], other.draw(step)[0].rows["neighbours"])
+    assert not torch.equal(one.draw(2)[0].rows["neighbours"], one.draw(3)[0].rows["neighbours"])
+    assert "neighbours" not in of_pairs(with_head(next_sentence=False)).draw(0)[0].rows
+
+
+@pytest.mark.parametrize(
+    ("family", "compiled"), [*((name, False) for name in ENCODERS if name != "mpnet"), ("bert", True)]
+)
+def test_pairs_that_share_a_row_give_loss_and_gradients_of_each_by_itself(family, compiled):
+    both = with_head(family)
+    model, head = both.of("en"), both.next_sentence
+    made = of_pairs(both, compiled=compiled)
+    rows = made.draw(3)[0].rows
+    with made.around(), torch.set_grad_enabled(not compiled):  # compiling what runs backwards is slow
+        together = made.loss(rows, "en")
+    tokens, sides = [], []
+    cross_entropy = torch.nn.functional.cross_entropy
+    for (ids, labels), (_, types, label) in zip(single_texts(rows), pairs_in(rows), strict=True):
+        told = {} if family in ("distilbert", "modernbert") else {"token_type_ids": torch.tensor([types])}
+        states = model.base_model(input_ids=ids, **told)[0]
+        scores = model(input_ids=ids, **told).logits[0]
+        tokens.append(cross_entropy(scores, labels, ignore_index=IGNORE, reduction="sum"))
+        pooled = torch.tanh(states[0, 0] @ head[0].weight.T + head[0].bias)
+        sides.append(cross_entropy(pooled @ head[2].weight.T + head[2].bias, torch.tensor(label)))
+    apart = sum(tokens).item(), sum(sides).item()
+    assert together.item() == pytest.approx(apart[0], rel=1e-5), "the value is of the masked tokens alone"
+    assert head.sums.tolist() == pytest.approx([apart[1], len(sides)], rel=1e-5)
+    if not compiled:
+        weights = dict(both.named_parameters())
+        found = torch.autograd.grad(together / made.count(rows), weights.values())
+        expected = torch.autograd.grad(sum(tokens) / made.count(rows) + sum(sides) / len(sides), weights.values())
+        for name, one, other in zip(weights, found, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("separate", ["nothing", "1-1"])
+def test_gradients_of_pairs_do_not_hang_on_how_a_step_is_split(separate):
+    found = []
+    for size in (None, 2):
+        both = with_head(separate=separate)
+        training = Training(both, of_pairs(both), Settings(9, 0, Optimisation(clip=0), piece=size), ALONE)
+        training.optimiser.step = lambda both=both: found.append({n: w.grad for n, w in both.named_parameters()})
+        training.update()
+    for name, gradient in found[0].items():
+        torch.testing.assert_close(found[1][name], gradient, rtol=1e-4, atol=1e-7, msg=name)
+
+
+def test_the_head_learns_which_halves_belong_together_and_tells_its_loss():
+    """A word of the first half, one of eight, is in the second half too: one of another text has it by chance only."""
+    random, count = np.random.default_rng(0), 2_000
+    first, last, end = (np.full(count, mark) for mark in (2, 3, 59))
+    shared, noise = random.integers(5, 13, count), random.integers(40, 59, (2, count))
+    ids = np.stack([first, shared, noise[0], end, shared, noise[1], last])
+    config = tiny_config("bert", 60)
+    config.num_hidden_layers, config.hidden_dropout_prob, config.attention_probs_dropout_prob = 2, 0, 0
+    both = build(config, ["en"], sharing=parse("nothing"), seed=0, next_sentence=True)
+    options = {"batch": 64, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "device": DEVICE}
+    pairs = masked_lm(both, {"en": ids.T.ravel()}, seed=0, frame=PAIR, ends={"en": [59]}, **options)
+    training = Training(both, pairs, Settings(400, 0, Optimisation(rate=3e-3, warm_up=30)), ALONE)
+    readings = []
+    for _ in range(7):
+        for _ in range(50):
+            training.update()
+        readings += both.next_sentence.losses()
+    assert both.next_sentence.losses() == [], "nothing was learned since"
+    assert {(each["measure"], each["unit"]) for each in readings} == {("next_sentence_loss", "pair")}
+    assert 0.95 * 3_200 <= readings[0]["n"] <= 3_200
+    assert readings[0]["value"] == pytest.approx(np.log(2), abs=0.02) and readings[-1]["value"] < 0.5
+
+
+def test_text_without_pairs_is_refused():
+    words = {"en": np.array([2, 7, 3, 2, 8, 3]), "nl": TEXTS["nl"]}
+    masked_lm_module.row_sampler(words, FRAME, length=LENGTH, exponent=0.7, seed=0)
+    with pytest.raises(InputError, match="en has no text of at least two tokens; give more text"):
+        masked_lm_module.row_sampler(words, PAIR, length=LENGTH, exponent=0.7, seed=0)
 
 
 def test_families_whose_texts_cannot_share_a_row_are_refused():

@@ -275,12 +275,13 @@ def scores(model: Any, states: Tensor) -> Tensor:
     return states
 
 
-def states_at(model: Any, inputs: Tensor, places: Tensor, attention: Tensor | None = None, **given: Tensor) -> Tensor:
+def states_at(model: Any, inputs: Tensor, places: Tensor, attention: Any = None, **given: Tensor) -> Tensor:
     """What the base model leaves at some places of each row, (rows, k, width).
 
     inputs: (rows, length), token ids; places: (rows, k), positions in 0..length-1, repeated where a row has fewer
     than k to ask for; attention: (rows, length), 1 for text and 0 for padding, None where nothing is padded, or
-    (rows, 1, length, length) bool, which tokens see each other. given: further inputs, such as `position_ids`.
+    (rows, 1, length, length) bool, which tokens see each other, or one such for each kind of layer. given: further
+    inputs, such as `position_ids`.
 
     >>> states_at(model, torch.tensor([[2, 4, 9, 3]]), torch.tensor([[1]])).shape  # doctest: +SKIP
     torch.Size([1, 1, 384])
@@ -295,10 +296,15 @@ def masked_loss(model: torch.nn.Module, rows: Rows, head: torch.nn.Module | None
     rows: inputs, places, labels; attention, if padded; positions and texts, if a row has several texts, none of which
     sees another; types, of texts with two sides. head: scores the states at `firsts`, whose labels are `neighbours`.
     """
-    attention, places, given = rows.get("attention"), rows["places"], dict[str, Tensor]()
+    attention: Any = rows.get("attention")
+    places, given = rows["places"], dict[str, Tensor]()
     if "texts" in rows:
-        attention = (rows["texts"][:, :, None] == rows["texts"][:, None, :])[:, None]
-        given["position_ids"] = rows["positions"] + first_position(model.base_model)
+        texts, positions = rows["texts"], rows["positions"]
+        attention = (texts[:, :, None] == texts[:, None, :])[:, None]
+        if window := getattr(model.config, "sliding_window", None):  # of layers that see their neighbourhood only
+            near = (positions[:, :, None] - positions[:, None, :]).abs() <= window
+            attention = {"full_attention": attention, "sliding_attention": attention & near[:, None]}
+        given["position_ids"] = positions + first_position(model.base_model)
     if "types" in rows and tells_types(model):
         given["token_type_ids"] = rows["types"]
     asked = places if head is None else torch.cat([places, rows["firsts"]], dim=1)
