@@ -11,6 +11,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM
 
 import isogloss as ig
 from isogloss import cli
@@ -384,6 +385,51 @@ def test_a_run_interrupted_before_its_first_checkpoint_begins_again(isogloss, fi
     pd.testing.assert_frame_equal(read_rows(tmp_path / "run"), table)
 
 
+@pytest.mark.parametrize("separate", ["nothing", "1-1"])
+def test_next_sentences_are_learned_beside_a_plain_masked_model_and_go_on_alike(files, tmp_path, monkeypatch, separate):
+    how = {"rows": "pairs", "next_sentence": True, "separate": separate, "report": 3, "steps": 7, "dropout": 0.1}
+    whole = made(files, tmp_path / "whole", **how)
+    measured = whole[whole.measure == "next_sentence_loss"]
+    assert measured.step.tolist() == [3, 6, 7] and set(measured.unit) == {"pair"}
+    assert measured.value.tolist() == pytest.approx([0.69] * 3, abs=0.2), "hardly better than chance yet"
+    assert measured.n.tolist()[0] > measured.n.tolist()[2], "of the pairs since the reading before"
+    update = Training.update
+
+    def stopped(training):
+        update(training)
+        if training.step == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Training, "update", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        made(files, tmp_path / "again", **how)
+    monkeypatch.setattr(Training, "update", update)
+    assert kept.latest(tmp_path / "again" / "checkpoints").name == "step-0000004"
+    pd.testing.assert_frame_equal(made(files, tmp_path / "again", **how, resume=True), whole, check_exact=True)
+    assert weights_of(tmp_path / "again" / "model") == weights_of(tmp_path / "whole" / "model")
+    folder = tmp_path / "whole" / "model" / ("" if separate == "nothing" else "qaa")
+    model, about = AutoModelForMaskedLM.from_pretrained(folder, output_loading_info=True)
+    assert not about["unexpected_keys"] and not about["missing_keys"]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "next sentence" in card and "4 of at most 16 tokens a step" in card
+    if separate == "nothing":
+        assert f"{sum(weight.numel() for weight in model.parameters()):,}" in card, "the head is none of its weights"
+
+
+def test_pairs_without_the_objective_are_true_neighbours_and_the_card_does_not_speak_of_it(files, tmp_path):
+    table = made(files, tmp_path / "run", rows="pairs")
+    assert "next_sentence_loss" not in set(table.measure)
+    card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+    assert "next sentence" not in card and "| pairs |" in card
+
+
+@pytest.mark.parametrize("rows", ["streams", "texts"])
+def test_next_sentences_need_pairs(files, tmp_path, rows):
+    with pytest.raises(ig.InputError, match=f"--next-sentence goes with --rows pairs, not with --rows {rows}"):
+        made(files, tmp_path / "run", rows=rows, next_sentence=True)
+    assert not (tmp_path / "run").exists()
+
+
 def test_looking_and_keeping_do_not_change_what_is_learned(files, tmp_path):
     """Probes leave mode, random state and gradients alone, and so do checkpoints."""
     often = {"probe": 1, "checkpoint": 1, "report": 1}
@@ -396,11 +442,12 @@ def test_looking_and_keeping_do_not_change_what_is_learned(files, tmp_path):
     assert not (tmp_path / "alone" / "checkpoints").exists()
 
 
-@pytest.mark.parametrize("rows", ["streams", "texts"])
+@pytest.mark.parametrize("rows", ["streams", "texts", "pairs"])
 def test_pieces_and_half_precision_follow_the_same_curve(files, tmp_path, rows):
-    whole = made(files, tmp_path / "whole", report=1, rows=rows)
-    pieces = made(files, tmp_path / "pieces", report=1, rows=rows, micro_batch=3)
-    half = made(files, tmp_path / "half", report=1, rows=rows, dtype="bfloat16")
+    how = {"report": 1, "rows": rows, "next_sentence": rows == "pairs"}
+    whole = made(files, tmp_path / "whole", **how)
+    pieces = made(files, tmp_path / "pieces", **how, micro_batch=3)
+    half = made(files, tmp_path / "half", **how, dtype="bfloat16")
     for table, tolerance in ((pieces, 1e-5), (half, 3e-2)):
         assert table.value.tolist() == pytest.approx(whole.value.tolist(), rel=tolerance)
         assert not table.value.equals(whole.value)
