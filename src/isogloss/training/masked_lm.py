@@ -147,14 +147,13 @@ def masked_lm(
             parts.append((name, {**vars(masked), **rows}))
         if head is not None and frame is not None:
             most = length // (sum(map(len, frame)) + 2)  # pairs in a row
-            for _, rows in parts:  # the first tokens of pairs in their order, then any
-                rows["firsts"] = ((rows["neighbours"] != IGNORE) * (length - steps)).topk(most, dim=1).indices
+            tokens, pairs = (torch.cat([rows[key].ravel() for _, rows in parts]) for key in ("labels", "neighbours"))
+            for _, rows in parts:
+                begun = rows["neighbours"] != IGNORE
+                # The loop divides by tokens; this makes of it the mean over the pairs of the whole batch.
+                rows["tokens_per_pair"] = ((tokens != IGNORE).sum() / (pairs != IGNORE).sum()).expand(len(begun))
+                rows["firsts"] = (begun * (length - steps)).topk(most, dim=1).indices  # in their order, then any
                 rows["neighbours"] = rows["neighbours"].gather(1, rows["firsts"])
-            asked = [
-                torch.stack([(rows[key] != IGNORE).sum() for _, rows in parts]) for key in ("labels", "neighbours")
-            ]
-            for _, rows in parts:  # the loop divides by tokens; this makes of it the mean over the pairs of a batch
-                rows["tokens_per_pair"] = (asked[0].sum() / asked[1].sum()).expand(len(rows["firsts"]))
         return [Part(rows, name) for name, rows in parts]
 
     def loss(rows: Rows, name: str) -> Tensor:
