@@ -212,14 +212,12 @@ def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positio
     try:
         made = AutoConfig.for_model(architecture, **{**fields, **given})
         # What is too small would only show as an index out of range, on a GPU as a failed assertion, in training.
-        wrong = ""
-        if made.max_position_embeddings < positions:
-            wrong = f"gives {made.max_position_embeddings} positions, but --length needs {positions}"
-        elif (pieces := made.vocab_size) < vocabulary:
-            wrong = f"gives a vocabulary of {pieces}, but the tokenizer has {vocabulary}; leave vocab_size out"
-        elif made.hidden_size % made.num_attention_heads:
-            wrong = f"gives a width of {made.hidden_size}, no multiple of {made.num_attention_heads} heads"
-        require(not wrong, f"--config {more} {wrong}")
+        room, pieces = made.max_position_embeddings, made.vocab_size
+        require(room >= positions, f"--config {more} gives {room} positions, but --length needs {positions}")
+        few = f"--config {more} gives a vocabulary of {pieces}, but the tokenizer has {vocabulary}"
+        require(pieces >= vocabulary, f"{few}; leave vocab_size out")
+        width, heads = made.hidden_size, made.num_attention_heads
+        require(width % heads == 0, f"--config {more} gives a width of {width}, no multiple of {heads} heads")
         with torch.device("meta"):  # an activation that does not exist shows only when layers are made
             AutoModelForMaskedLM.from_config(made)
     except InputError:

@@ -39,13 +39,12 @@ from isogloss.errors import require
 from isogloss.measures.registry import MEASURES
 from isogloss.measures.scores import Score
 from isogloss.seeds import seed_of
-from isogloss.text.batches import Batch, ranges
-from isogloss.text.corpora import Span
+from isogloss.text.batches import Batch, encode, ranges
+from isogloss.text.corpora import Corpus, Span
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import FileRow
 from isogloss.text.readers.lines import Problem, Source
 from isogloss.text.switching import Switched
-from isogloss.text.words import refuse_slow, word_of_tokens
 
 DRAWS = 5  # of shuffled answers, for a chance floor
 DROPOUT = 0.1  # of heads, as in BERT's own
@@ -361,22 +360,15 @@ def encode_words(
     >>> encode_words([["The", "cats"]], tokenizer, length=128)  # doctest: +SKIP
     [([2, 187, 4211, 88, 3], [1, 2])]
     """
-    refuse_slow(tokenizer)
-    encoded = tokenizer(
-        [" ".join(words) for words in sentences],
-        truncation=True,
-        max_length=length,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        return_offsets_mapping=True,
-    )
-    encodings = []
-    for words, ids, offsets in zip(sentences, encoded["input_ids"], encoded["offset_mapping"], strict=True):
+    spans = []
+    for words in sentences:
         ends = accumulate(len(word) + 1 for word in words)  # where each word ends, with the space after it
-        spans = [(end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True)]
-        places = [-1] * len(words)
-        for token, owner in enumerate(word_of_tokens(offsets, spans)):
-            if owner >= 0 and places[owner] < 0:
-                places[owner] = token
-        encodings.append((list(ids), places))
+        spans.append([(end - len(word) - 1, end - 1) for word, end in zip(words, ends, strict=True)])
+    corpus = Corpus("", [" ".join(words) for words in sentences], spans)
+    batch = encode(tokenizer, corpus, range(len(corpus)), max_length=length, words=True)
+    sides = (torch.split(part, batch.lengths.tolist()) for part in (batch.ids, batch.words))
+    encodings = []
+    for words, ids, owners in zip(sentences, *sides, strict=True):
+        first = {owner: token for token, owner in reversed([*enumerate(owners.tolist())])}
+        encodings.append((ids.tolist(), [first.get(word, -1) for word in range(len(words))]))
     return encodings

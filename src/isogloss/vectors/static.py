@@ -187,5 +187,5 @@ def ppmi_vectors(counts: sparse.csr_matrix, *, width: int = 300, seed: int = 0) 
 
 
 def _summed(keys: Sequence[NDArray[np.int64]], size: int) -> sparse.csr_matrix:
-    distinct, counts = np.unique(np.concatenate([*keys, np.zeros(0, dtype=np.int64)]), return_counts=True)
-    return sparse.csr_matrix((counts.astype(np.int64), (distinct // size, distinct % size)), shape=(size, size))
+    pairs = np.concatenate([*keys, np.zeros(0, dtype=np.int64)])  # a matrix sums what stands at one place
+    return sparse.csr_matrix((np.ones_like(pairs), (pairs // size, pairs % size)), shape=(size, size))
