@@ -241,7 +241,6 @@ MISTAKES = [
     ({"warm_up": 1.5}, "--warm-up must be from 0 to below 1"),
     ({"length": 3}, "--length must be at least 8"),
     ({"dtype": "float16"}, "does not train stably"),
-    ({"frozen_cache": "here", "cache": False}, "--frozen-cache is where states of frozen layers are kept"),
 ]
 
 
