@@ -367,7 +367,7 @@ def test_target_models_that_cannot_be_used_are_one_sentence(tiny, source_dev, tm
     load(first, device="cpu").tokenizer.save_pretrained(tmp_path / "larger")
     text = ig.Bitext((ig.Corpus("qaa", ["a", "b"]), ig.Corpus("qab", ["c", "d"])))
     for options, part in (
-        ({"target_models": {"qac": first}}, "--target-models qac: it is for a language of --test other than qaa"),
+        ({"target_models": {"qac": first}}, "--target-models qac: it is for a language of --test that is not trained on, as qaa is"),
         ({"target_models": {"qaa": first}}, "--target-models qaa: it is for a language of --test"),
         ({"target_models": {"qab": tmp_path}}, "is no model"),
         (

@@ -142,9 +142,8 @@ def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor:
     """
     left = [job for job in jobs if not job.done]
     if executor is None:
-        alone = parallel == 1 and gpus < 2
-        few = len(left) < 2 and not gpus
-        executor = one_by_one if alone or few else side_by_side(parallel, gpus)
+        several = gpus > 1 or (parallel > 1 and len(left) > 1)
+        executor = side_by_side(parallel, gpus) if several else one_by_one
     refuse_others(jobs)
     if held := still_held([job.lease for job in left]):
         path, holder = next(iter(held.items()))

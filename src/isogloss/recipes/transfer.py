@@ -310,13 +310,11 @@ def _read_target_models(
     """
     own_models: dict[str, Stack] = {}
     for language, folders in recipe.language_entries(given, "target-models"):
-        option = f"--target-models {language}"
-        if language == sets.source or language not in [test.language for test in sets.tests]:
-            raise InputError(f"{option}: it is for a language of --test other than {sets.source}")
-        if language in [each.language for each in sets.translated]:
-            raise InputError(f"{option} is only tested, so --translated cannot have {language}; leave one out")
-        if language in own_models or len(folders) != 1:
-            raise InputError(f"{option}: one folder of a model was expected, {language}=FOLDER")
+        option, trained = f"--target-models {language}", [each.language for each in sets.trained]
+        tested = language in {test.language for test in sets.tests} - set(trained)
+        require(tested, f"{option}: it is for a language of --test that is not trained on, as {', '.join(trained)} is")
+        single = language not in own_models and len(folders) == 1
+        require(single, f"{option}: one folder of a model was expected, {language}=FOLDER")
         own = load(folders[0], dtype="float32", device=stack.device)
         if (own.family.kind, own.last, own.width) != (stack.family.kind, stack.last, stack.width):
             raise InputError(
