@@ -366,29 +366,6 @@ def data_check(data: DataFolder = None) -> None:
     raise typer.Exit(1 if checked.problems else 0)
 
 
-def data_paraphrases(
-    text: Annotated[list[str], typer.Argument(help="parallel text: a folder, a table, or the name of a data set")],
-    out: Annotated[Path, typer.Option(help="the table to write")],
-    language: Annotated[str, typer.Option(help="the language whose sentences are paired")] = "en",
-    data: DataFolder = None,
-) -> None:
-    """Write pairs of different sentences of one language that share a translation, as a table of en and en2.
-
-    Example: isogloss data paraphrases tatoeba_train --out en-en2.tsv
-    """
-    from isogloss.files import write_text
-    from isogloss.text import read_bitexts, resolve
-    from isogloss.text.corpora import paraphrases
-
-    if out.is_dir() or not out.parent.is_dir():
-        raise InputError(f"--out {out} cannot be written: it must be a file in a folder that is there")
-    pairs = paraphrases((bitext for name in text for bitext in read_bitexts(resolve(name, data))), language)
-    rows = zip(*(corpus.sentences for corpus in pairs), strict=True)
-    lines = ("\t".join(" ".join(cell.split()) for cell in row) + "\n" for row in (pairs.languages, *rows))
-    write_text(out, "".join(lines))
-    typer.echo(f"{pairs.rows:,} pairs in {out}")
-
-
 # --- the application -------------------------------------------------------------------------------------------------
 
 
@@ -399,14 +376,7 @@ sweep_app = lazy_group({name: (text, partial(sweep_command, name)) for name, tex
 reproduce_app = lazy_group(
     {name: (text, partial(reproduce_command, name)) for name, text in papers().items()}, REPRODUCE
 )
-data_app = lazy_group(
-    {
-        "list": plain_entry("list", data_list),
-        "check": plain_entry("check", data_check),
-        "paraphrases": plain_entry("paraphrases", data_paraphrases),
-    },
-    DATA,
-)
+data_app = lazy_group({"list": plain_entry("list", data_list), "check": plain_entry("check", data_check)}, DATA)
 for _app in (sweep_app, reproduce_app, data_app):
     _app.callback()(lambda: None)
 app = lazy_group(

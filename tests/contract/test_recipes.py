@@ -128,8 +128,6 @@ def test_a_run_begun_by_the_command_is_resumed_from_python_and_the_other_way_rou
         texts = ig.read_bitext(*files, languages=texts[0].languages)
         words |= {"bitext": files, "languages": ",".join(texts.languages)}
         texts = [texts]
-    else:  # where states are shared changes no row: each goes its own way
-        options["frozen_cache"], words["frozen_cache"] = str(tmp_path / "one"), str(tmp_path / "other")
 
     def run(by, folder, **how):
         if by == "python":

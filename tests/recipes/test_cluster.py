@@ -244,7 +244,6 @@ MISTAKES = [
     ({"cluster": "ray://head:10001"}, "--cluster takes auto, local or the HOST:PORT"),
     ({"cluster": "127.0.0.1:9"}, "--cluster 127.0.0.1:9: nothing answers there"),
     ({"cluster": "127.0.0.1:99999"}, "--cluster 127.0.0.1:99999: nothing answers there"),
-    ({"cluster": "local", "devices": "cuda:0"}, "--devices are GPUs of this machine; with --cluster, --gpus says"),
     ({"cluster": "local", "gpus": 2}, "--gpus 2: a job computes on one GPU, or shares it; give 0 to 1"),
     ({"cluster": "local", "cpus": 0}, "--cpus must be above 0, not 0"),
     ({"cluster": "local", "parallel": 0}, "--parallel must be at least 1"),

@@ -17,18 +17,15 @@ from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import (
     check_jobs,
-    choose_devices,
     collect,
     coordinates_text,
     grid_jobs,
     joined_rows,
     read_grid,
-    with_frozen_cache,
 )
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.run import start
 from isogloss.runs.table import row, settings_of
-from isogloss.tasks import frozen_prefix
 from isogloss.training.loop import Training
 from tiny_commands import command_line
 from tiny_drift import write_model
@@ -146,7 +143,6 @@ MISTAKES = [
     ({"grid": ["plans=freeze:0,freeze:9"]}, "the plan freeze:9 asks for 9 blocks in freeze, but the model has 3"),
     ({"grid": ["warm-up=0,2"]}, "not 2.0 (with warm_up 2.0; no job was started)"),
     ({"grid": ["seed=0"], "parallel": 0}, "--parallel must be at least 1"),
-    ({"grid": ["seed=0"], "devices": "cuda:0"}, "--devices are GPUs that take turns, and --device is cpu"),
 ]
 
 
@@ -165,15 +161,14 @@ def test_unknown_recipes_and_what_a_recipe_needs(given, tmp_path):
         ig.sweep("transfer", grid=["seed=0"], out=tmp_path / "run", **given)
 
 
-def test_devices_are_those_of_this_machine(monkeypatch):
-    assert choose_devices(None, "auto") == []
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
-    assert choose_devices(None, "auto") == ["cuda:0", "cuda:1"] and choose_devices(None, "cpu") == []
-    assert choose_devices("cuda:1", "cuda") == ["cuda:1"]
-    for wrong, why in (("cuda:2", "this machine has 2"), ("cuda", "as in cuda:0,cuda:1"), ("cuda:1,cuda:1", "twice")):
-        with pytest.raises(ig.InputError, match=why):
-            choose_devices(wrong, "auto")
+@pytest.mark.parametrize(("device", "count", "turns"), [("auto", 2, 2), ("cuda", 2, 2), ("cpu", 2, 0), ("auto", 1, 0)])
+def test_several_gpus_take_turns(given, tmp_path, monkeypatch, device, count, turns):
+    asked = {}
+    monkeypatch.setattr("torch.cuda.device_count", lambda: count)
+    monkeypatch.setattr("isogloss.recipes.sweep.check_jobs", lambda *_: None)
+    monkeypatch.setattr("isogloss.recipes.sweep.run_jobs", lambda _, **how: asked.update(how))
+    ig.sweep("transfer", grid={"seed": [0, 1]}, out=tmp_path / "run", **{**given, "device": device})
+    assert asked == {"parallel": max(1, turns), "gpus": turns, "executor": None}
 
 
 def test_a_job_that_fails_stops_none_of_the_others_and_resuming_runs_what_is_left(given, tmp_path, monkeypatch):
@@ -300,27 +295,3 @@ def test_maps_can_be_swept_over_models_and_text_is_read_from_files(tiny, tmp_pat
     table = ig.sweep("map", grid={"model": models}, out=tmp_path / "run", **options)
     assert set(table.model) == {"bert", "roberta"} and set(table.layer.dropna()) == {0, 3}
     assert len(table[table.measure == "p@1_mean"]) == 2 * 2 * 3
-
-
-def test_jobs_that_freeze_the_same_layers_share_their_states_and_lose_nothing(given, tmp_path, monkeypatch):
-    seen, real = [], frozen_prefix._fill
-    monkeypatch.setattr(frozen_prefix, "_fill", lambda *a, **k: (seen.append(a[2]), real(*a, **k))[1])
-    grid = {"plans": ["freeze:1", "freeze:2"], "seed": [0, 1]}
-    shared = ig.sweep("transfer", grid=grid, out=tmp_path / "run", **given)
-    assert seen == [1] * 5 + [2] * 5  # five sets of text, once a cut
-    assert not (tmp_path / "run" / "scratch").exists()
-    single = ig.sweep("transfer", grid=grid, out=tmp_path / "single", cache=False, **given)
-    pd.testing.assert_frame_equal(shared.drop(columns="value"), single.drop(columns="value"), atol=1e-3)
-    assert np.allclose(shared.value, single.value, atol=1e-5)
-    assert (shared[shared.measure == "loss"].value > 0).all()
-
-
-def test_only_jobs_that_could_share_states_are_told_to():
-    def caches(grid, **options):
-        given = {**dict.fromkeys(("task", "train", "dev", "test"), "x"), **options}
-        jobs = grid_jobs(TRANSFER, grid, given, folder=Path("out"))
-        return [job.options.get("frozen_cache") for job in with_frozen_cache(jobs, TRANSFER, Path("s"))]
-
-    seeds = {"seed": [0, 1]}
-    assert caches(seeds) == ["s", "s"] and caches({"plans": ["freeze:1", "freeze:2"]}) == [None, None]
-    assert caches(seeds, cache=False) == [None, None] and caches(seeds, frozen_cache="mine") == ["mine"] * 2

@@ -3,10 +3,8 @@
 import gzip
 
 import pytest
-from typer.testing import CliRunner
 
 from isogloss import Bitext, Corpus
-from isogloss.cli import app
 from isogloss.errors import InputError
 from isogloss.text import read_bitext, read_bitexts, read_corpus
 from isogloss.text.corpora import paraphrases
@@ -371,14 +369,3 @@ def test_any_language_of_the_text_can_be_asked_for_and_nothing_found_is_said():
     assert pairs(paraphrases([twice], "fra")) == [frozenset(("Oui.", "Si."))]
     with pytest.raises(InputError, match="no two sentences of en share a translation"):
         paraphrases([twice])
-
-
-def test_the_command_writes_a_table_that_is_read_again(tmp_path):
-    rows = "".join(f"{en}\t{fr}\n" for en, fr in zip(ENGLISH, FRENCH, strict=True))
-    (tmp_path / "en-fr.tsv").write_text(rows, encoding="utf-8")
-    out = tmp_path / "pairs.tsv"
-    done = CliRunner().invoke(app, ["data", "paraphrases", str(tmp_path), "--out", str(out)])
-    assert done.exit_code == 0 and "2 pairs in" in done.output
-    assert read_bitext(out).languages == ("en", "en2") and pairs(read_bitext(out)) == pairs(
-        paraphrases([english_and_french()])
-    )

@@ -11,7 +11,6 @@ restore it, leave no gradient, and draw nothing from the global random state: th
 training without them, bit for bit.
 """
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,8 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from accelerate.utils import broadcast_object_list
-from torch import nn
-from transformers import Trainer, TrainerCallback
+from transformers import TrainerCallback
 from transformers.trainer_utils import has_length
 
 from isogloss.errors import require
@@ -42,7 +40,6 @@ OTHERS = "others"
 SHARE = 1 / 16  # sentences of all readings, of those trained on: each costs a third of a trained one, or less
 FEWEST = 16  # sentences of a corpus that are worth reading
 SHORT = {"l2_drift": "l2", "cosine_drift": "cosine", "cka": "cka", "procrustes_distance": "procrustes"}
-PER_GROUP = ("base_lrs", "lr_lambdas", "_last_lr", "min_lrs")  # lists of a schedule with an entry for each group
 
 
 def stack_of(model: Any, tokenizer: Any = None) -> Stack:
@@ -357,11 +354,7 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
     `Trainer(callbacks=...)` this callback freezes nothing at `on_init_end`, and the optimiser takes every weight; from
     `on_train_begin` the plan holds. A weight without a gradient is left alone: no update, no decay, no moments in
     memory. The groups never change, so checkpoints can be resumed, and several processes know from the start which
-    gradients they share.
-
-    Any other way (`trainer.add_callback`, an optimiser of one's own, a model frozen before), a weight that is unfrozen
-    and that the optimiser does not hold is added to it then: in parameter groups of their own, with decay and without,
-    at the schedule's current rate, and the schedule goes on with them.
+    gradients they share. An optimiser that lacks a weight the plan trains at some step is refused.
 
     plan: as `isogloss.training.plans` reads it, such as `unfreeze:4/epoch`, `last:6` or `reinit:1-2+freeze:0`. It
     alone decides which weights of the encoder train; heads above it always do. seed: of re-initialised blocks. Put it
@@ -399,26 +392,22 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
             f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead",
         )
         self._epoch, self._frozen = epoch or 1, None
-        self.on_step_begin(args, state, control, **given)
+        end = frozen_at(self.plan, max(0, state.max_steps - 1), depth=self._stack.last, epoch=self._epoch)
+        freeze(self._stack, end, until=self.plan.until)
+        held = {id(weight) for group in given["optimizer"].param_groups for weight in group["params"]}
+        require(
+            all(id(weight) in held for weight in given["model"].parameters() if weight.requires_grad),
+            "the optimiser was made without weights that the plan trains, so they would never move; give "
+            "UnfreezeCallback to Trainer(callbacks=...), and an optimiser of your own every weight",
+        )
+        self.on_step_begin(args, state, control)
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
+    def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Unfreeze what the plan trains from this update on."""
         now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
-        if now == self._frozen:
-            return
-        freeze(self._stack, now, until=self.plan.until)
-        self._frozen = now
-        model, optimizer = given["model"], given["optimizer"]
-        held = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
-        late = {
-            name: weight for name, weight in model.named_parameters() if weight.requires_grad and id(weight) not in held
-        }
-        require(
-            not late or args.world_size == 1,
-            "several processes share only gradients known when Trainer began; give UnfreezeCallback to "
-            "Trainer(callbacks=...) and let Trainer make the optimiser",
-        )
-        add_weights(model, late, optimizer=optimizer, schedule=given["lr_scheduler"])
+        if now != self._frozen:
+            freeze(self._stack, now, until=self.plan.until)
+            self._frozen = now
 
     def _begin(self, model: Any, *, fresh: bool = True) -> Stack:
         self._stack = stack_of(model)
@@ -427,35 +416,3 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
             initialiser = self.plan.initialiser
             reinitialise(self._stack, self.plan.reinit, seed=self._seed, initialiser=initialiser, in_place=True)
         return self._stack
-
-
-def add_weights(model: nn.Module, weights: Mapping[str, nn.Parameter], *, optimizer: Any, schedule: Any) -> None:
-    """Add weights of a model, by name, to an optimiser that runs under a schedule.
-
-    Those that decay and those that do not, by Trainer's own rule, are a group each. A group has the options of the
-    first group with its weight decay (the largest there is, the smallest there is), its current rate among them, and
-    the schedule treats it as that one.
-    """
-    inner = getattr(optimizer, "optimizer", optimizer)  # accelerate wraps it
-    groups = inner.param_groups
-    rates = [group.get("weight_decay", 0.0) for group in groups]
-    decaying = set(Trainer.get_decay_parameter_names(None, model))
-    for decays, rate in ((True, max(rates)), (False, min(rates))):
-        chosen = [(name, weight) for name, weight in weights.items() if (name in decaying) is decays]
-        if not chosen:
-            continue
-        like = rates.index(rate)
-        options = {name: value for name, value in groups[like].items() if name not in ("params", "param_names")}
-        named = "param_names" in groups[like]
-        inner.add_param_group({"params": chosen if named else [one for _, one in chosen], **copy.deepcopy(options)})
-        _extend(schedule, like)
-
-
-def _extend(schedule: Any, like: int) -> None:
-    """One more group for a schedule, treated as group `like`; a schedule of schedules passes it on."""
-    for inner in getattr(schedule, "_schedulers", ()):
-        _extend(inner, like)
-    for name in PER_GROUP:
-        values = getattr(schedule, name, None)
-        if isinstance(values, list):
-            setattr(schedule, name, [*values, values[like]])  # a new list: schedules of schedules share theirs

@@ -8,7 +8,7 @@ recipe's function, or as its command has them; `bitext`, `languages`, `links` an
 runs is an `Executor`, a function that is given jobs and returns those that failed:
 
     one_by_one                        in this process, one after the other
-    side_by_side(parallel, devices)   here, several at a time, each a process of its own
+    side_by_side(parallel, gpus)      here, several at a time, each a process of its own
     on_cluster(address)               on the machines of a Ray cluster: `isogloss.recipes.cluster`
 
 `python -m isogloss.recipes.jobs` is a worker: it runs one job in a process of its own, and reads that job as a line of
@@ -134,23 +134,16 @@ def run_job(job: Job) -> None:
     recipe.call(*arguments, out=job.folder, resume=resume, **options)
 
 
-def run_jobs(
-    jobs: Sequence[Job],
-    *,
-    parallel: int = 1,
-    devices: Sequence[str] = (),
-    executor: Executor | None = None,
-) -> None:
+def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor: Executor | None = None) -> None:
     """Run every job that is not finished, `parallel` at a time, those that need others after them.
 
-    A job that fails stops none of the others; those that fail are named at the end. devices: GPUs that take turns, as
-    in `cuda:0`. executor: where jobs run instead of this machine.
+    A job that fails stops none of the others; those that fail are named at the end. gpus: how many take turns.
+    executor: where jobs run instead of this machine.
     """
     left = [job for job in jobs if not job.done]
     if executor is None:
-        alone = parallel == 1 and len(devices) < 2
-        few = len(left) < 2 and not devices
-        executor = one_by_one if alone or few else side_by_side(parallel, devices)
+        several = gpus > 1 or (parallel > 1 and len(left) > 1)
+        executor = side_by_side(parallel, gpus) if several else one_by_one
     refuse_others(jobs)
     if held := still_held([job.lease for job in left]):
         path, holder = next(iter(held.items()))
@@ -185,23 +178,23 @@ def one_by_one(jobs: Sequence[Job]) -> list[Failure]:
     return failed
 
 
-def side_by_side(parallel: int, devices: Sequence[str] = ()) -> Executor:
+def side_by_side(parallel: int, gpus: int = 0) -> Executor:
     """Run up to `parallel` jobs at a time on this machine, each a process of its own.
 
-    devices: GPUs that take turns, as in `cuda:0`, `cuda:1`. A process sees only its own, as `cuda`: so a job does not
+    gpus: how many of those that can be seen here take turns. A process sees only its own, as `cuda`: so a job does not
     record which one it was, and can go on with another.
     """
 
     def execute(jobs: Sequence[Job]) -> list[Failure]:
         waiting, failed = list(jobs), list[Failure]()
-        running: list[tuple[Job, str | None, subprocess.Popen[bytes]]] = []
+        running: list[tuple[Job, int | None, subprocess.Popen[bytes]]] = []
         with ended_in_order(signal.SIGTERM):
             try:
                 while waiting or running:
                     while waiting and len(running) < parallel:
-                        job, taken = waiting.pop(0), [device for _, device, _ in running]
-                        device = min(devices, key=taken.count) if devices else None
-                        running.append((job, device, _start(job, parallel, device)))
+                        job, taken = waiting.pop(0), [gpu for _, gpu, _ in running]
+                        gpu = min(range(gpus), key=taken.count) if gpus else None
+                        running.append((job, gpu, _start(job, parallel, gpu)))
                     time.sleep(PAUSE)
                     ended = [(job, process.returncode) for job, _, process in running if process.poll() is not None]
                     failed += [(job, last_line(job.log)) for job, code in ended if code]
@@ -273,12 +266,12 @@ def _finished(folder: Path) -> bool:
     return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
-def _start(job: Job, parallel: int, device: str | None) -> subprocess.Popen[bytes]:
+def _start(job: Job, parallel: int, gpu: int | None) -> subprocess.Popen[bytes]:
     threads = str(max(1, (os.cpu_count() or 1) // parallel))  # processes that each take every core wait for each other
     environment = {"OMP_NUM_THREADS": threads, **os.environ}
-    if device is not None:  # one of the GPUs that can be seen here, which the process sees as `cuda`
-        number, seen = int(device.removeprefix("cuda:")), os.environ.get("CUDA_VISIBLE_DEVICES")
-        environment["CUDA_VISIBLE_DEVICES"] = seen.split(",")[number].strip() if seen else str(number)
+    if gpu is not None:  # one of the GPUs that can be seen here, which the process sees as `cuda`
+        seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+        environment["CUDA_VISIBLE_DEVICES"] = seen.split(",")[gpu].strip() if seen else str(gpu)
     job.log.parent.mkdir(parents=True, exist_ok=True)
     job.log.unlink(missing_ok=True)
     return start_worker(job.as_json(), WORKER, job.log, environment)

@@ -457,13 +457,11 @@ def describe_files(texts: Mapping[str, Sequence[Path]]) -> dict[str, list[dict[s
     facts: dict[str, list[dict[str, Any]]] = {}
     for language, files in texts.items():
         for path in dict.fromkeys(files):
-            digest = hashlib.sha256()
             with path.open("rb") as file:
-                while block := file.read(2**22):
-                    digest.update(block)
-                    done += len(block)
-                    progress("hashing the text", done, total)
-            entry: dict[str, Any] = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+                digest = hashlib.file_digest(file, "sha256").hexdigest()
+            entry: dict[str, Any] = {"name": path.name, "bytes": path.stat().st_size, "sha256": digest}
+            done += entry["bytes"]
+            progress("hashing the text", done, total)
             entry |= {"times": times} if (times := list(files).count(path)) > 1 else {}
             facts.setdefault(language, []).append(entry)
     return facts

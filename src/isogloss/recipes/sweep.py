@@ -14,9 +14,7 @@ import difflib
 import inspect
 import json
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -40,12 +38,6 @@ Grid = Mapping[str, Sequence[Any]]
 COLUMN_ARGUMENTS = ("model", "seed", "task", "plans", "switch", "switch_to", "switch_words")
 """Arguments whose value the rows have in a column: what is switched in `condition`, the others in their own."""
 
-NOT_OF_FROZEN_LAYERS = (
-    *("seed", "seeds", "epochs", "batch", "rate", "warm_up", "decay", "weight_decay", "clip", "probe"),
-    *("save_models", "checkpoint", "switch", "switch_to", "switch_words"),
-)
-"""Arguments that change nothing in the hidden states of frozen layers."""
-
 DESCRIBE_JOBS = ("chosen_step", "chosen_rate", "skipped")  # measures that describe one job, and are no curve
 
 RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")
@@ -67,9 +59,6 @@ def sweep(
     ],
     out: str | Path,
     parallel: Annotated[recipes.PositiveInt | None, Option("jobs at a time; default: one a GPU, or one", PANEL)] = None,
-    devices: Annotated[
-        str | Sequence[str] | None, Option("GPUs that take turns, as in cuda:0,cuda:1; default: all there are", PANEL)
-    ] = None,
     cluster: Annotated[str | None, Option("run on a Ray cluster: auto, local, or HOST:PORT of its head", PANEL)] = None,
     gpus: Annotated[
         float | None, Option("GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any", PANEL)
@@ -93,14 +82,13 @@ def sweep(
     if cluster is not None or gpus is not None or cpus is not None:
         if cluster is None:
             raise InputError("--gpus and --cpus are what a job asks of a cluster; give its --cluster, too")
-        if devices is not None:
-            raise InputError("--devices are GPUs of this machine; with --cluster, --gpus says what each job asks for")
         if gpus is not None and not 0 <= gpus <= 1:
             raise InputError(f"--gpus {gpus:g}: a job computes on one GPU, or shares it; give 0 to 1, as in 0.25")
         asked = 0.0 if gpus is None and device == "cpu" else gpus  # one that computes on a CPU asks for no GPU
         executor = on_cluster(cluster, parallel=parallel, share=Share(asked, 1.0 if cpus is None else cpus))
-    turns = [] if cluster is not None else choose_devices(devices, device)
-    width = parallel or max(1, len(turns))
+    # Several GPUs take turns; CUDA_VISIBLE_DEVICES says which.
+    turns = torch.cuda.device_count() if cluster is None and device in ("auto", "cuda") else 0
+    turns = turns if turns > 1 else 0
     check_folder(Path(out), resume=resume)
     check_jobs(chosen, jobs)
     models = dict.fromkeys(model_name(str(job.options["model"])) for job in jobs if "model" in job.options)
@@ -112,11 +100,9 @@ def sweep(
         "hashes": {},
     }
     with start(out, facts, resume=resume) as run:
-        shared = with_frozen_cache(jobs, chosen, run.scratch / "states")
         try:
-            run_jobs(shared, parallel=width, devices=turns, executor=executor)
+            run_jobs(jobs, parallel=parallel or max(1, turns), gpus=turns, executor=executor)
         finally:
-            shutil.rmtree(run.folder / "scratch", ignore_errors=True)
             if finished := [job for job in jobs if job.done]:
                 collect(run, jobs, values)
         return run.finish() if len(finished) == len(jobs) else table.frame(run.rows)
@@ -257,22 +243,6 @@ def check_jobs(recipe: Recipe, jobs: Sequence[Job]) -> None:
     progress("checking the grid", len(chosen), len(chosen))
 
 
-def with_frozen_cache(jobs: Sequence[Job], recipe: Recipe, folder: Path) -> list[Job]:
-    """The jobs; those that freeze the same layers over the same text share the states of these layers in `folder`."""
-    if "frozen_cache" not in recipe.parameters:
-        return list(jobs)
-    deciding = [  # what decides the states of each job
-        sorted((name, str(value)) for name, value in job.options.items() if name not in NOT_OF_FROZEN_LAYERS)
-        for job in jobs
-    ]
-    return [
-        replace(job, options={"frozen_cache": str(folder), **job.options})
-        if deciding.count(own) > 1 and job.options.get("cache", True)
-        else job
-        for job, own in zip(jobs, deciding, strict=True)
-    ]
-
-
 def coordinates_text(coordinates: Mapping[str, Any], grid: Grid) -> str:
     """Coordinates as they stand in the names of folders; a file by its name where that will do.
 
@@ -302,26 +272,6 @@ def _short(value: Any, *, whole: bool = False) -> str:
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
-
-
-# --- where jobs run --------------------------------------------------------------------------------------------------
-
-
-def choose_devices(given: str | Sequence[str] | None, device: str) -> list[str]:
-    """The GPUs that take turns: those named, else all where there are several and none is named otherwise."""
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if given is None:
-        return [f"cuda:{number}" for number in range(gpus)] if device in ("auto", "cuda") and gpus > 1 else []
-    if device not in ("auto", "cuda"):
-        raise InputError(f"--devices are GPUs that take turns, and --device is {device}; leave one of them out")
-    names = [name.strip() for name in given.split(",")] if isinstance(given, str) else list(given)
-    for position, name in enumerate(names):
-        if name not in [f"cuda:{number}" for number in range(gpus)] or name in names[:position]:
-            raise InputError(
-                f"--devices takes GPUs that are there, none of them twice, as in cuda:0,cuda:1, not {name!r}; this "
-                f"machine has {gpus} NVIDIA GPUs"
-            )
-    return names
 
 
 # --- the one table ---------------------------------------------------------------------------------------------------

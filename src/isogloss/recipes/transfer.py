@@ -26,7 +26,7 @@ from isogloss.files import write_text
 from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import listening, named, progress, silent
 from isogloss.recipes import recipe, task_sets
-from isogloss.recipes.recipe import OPTIMISER, RARE, LanguageFile, LanguageFiles, Option, hidden
+from isogloss.recipes.recipe import OPTIMISER, LanguageFile, LanguageFiles, Option, hidden
 from isogloss.recipes.task_scores import result_rows, score_probe, scored_models
 from isogloss.recipes.task_sets import TaskSets
 from isogloss.runs.run import Run
@@ -35,7 +35,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
-from isogloss.tasks.frozen_prefix import Prefix, home_of, read_prefix, shared_prefix
+from isogloss.tasks.frozen_prefix import Prefix, home_of, read_prefix
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch as TokenBatch, encode
@@ -94,9 +94,6 @@ def transfer(
     probe: Annotated[recipe.PositiveInt | None, "updates between scores; default an epoch"] = None,
     frozen_dropout: Annotated[bool, "dropout in frozen layers, too; they are then not computed once"] = False,
     cache: Annotated[bool, "compute frozen layers once and keep their states"] = True,
-    frozen_cache: Annotated[
-        str | None, Option("folder where runs share states of frozen layers; they stay there", RARE, recorded=False)
-    ] = None,
     save_models: Annotated[bool, "write the best model of each training"] = False,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
     checkpoint: recipe.CheckpointEvery = 1000,
@@ -119,8 +116,6 @@ def transfer(
     processor, chosen_plans, rates = choose_device(device), recipe.plan_list(plans), rate_list(rate)
     half = recipe.half_precision(dtype, processor)
     autocast = torch.bfloat16 if half else None
-    no_cache = "--frozen-cache is where states of frozen layers are kept, and --no-cache keeps none; leave one out"
-    require(cache or frozen_cache is None, no_cache)
     sets = task_sets.read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     if translated:
         sets = task_sets.add_translations(sets, translated, skip_bad=skip_bad)
@@ -143,7 +138,6 @@ def transfer(
         encoding = encode_written_specials if cka_specials else encode
         ways[cka_condition] = encoding, {"shifted": cka_shifted, "size": cka_batch}
     base = {"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source}
-    fingerprint = stack.fingerprint
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         if switching.lexicons:
@@ -160,7 +154,6 @@ def transfer(
         states: dict[str, list[Prefix | None]] = {}  # of the frozen layers that were last read, by their name
         own = [None, *(own_models.get(each.language) for each in sets.scored)]
         keep: dict[str, Any] = {"cache": cache, "training": not frozen_dropout and changing is None, "dtype": autocast}
-        keep["shared"] = None if frozen_cache is None else Path(frozen_cache)
 
         def train_plan(plan: Plan, settings: Settings, coordinates: Row, folder: Path) -> Iterator[Sequence[Row]]:
             """The rows of one training, from its start or its last checkpoint; none where it is finished."""
@@ -175,9 +168,8 @@ def transfer(
             drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
             if (name := f"cut-{lowest}{drawn}") not in states:
                 states.clear()  # before the next ones need their room
-                where: dict[str, Any] = {"file": run.scratch / f"{name}.states", "weights": f"{fingerprint} {name}"}
-                parts = [trained, *scored]
-                states[name] = frozen_states(learner.still, lowest, parts, own, **where, **keep)
+                file, parts = run.scratch / f"{name}.states", [trained, *scored]
+                states[name] = frozen_states(learner.still, lowest, parts, own, file=file, **keep)
             first, *prefixes = states[name]
             objective = task_objective(
                 learner,
@@ -236,7 +228,7 @@ def transfer(
                 yield chosen
             yield mean_rows(results)
 
-    hashes: dict[str, Any] = {"model": fingerprint, "data": sets.hashes}
+    hashes: dict[str, Any] = {"model": stack.fingerprint, "data": sets.hashes}
     if own_models:
         hashes["own"] = {language: own.fingerprint for language, own in own_models.items()}
     if switching.lexicons:
@@ -272,28 +264,22 @@ def frozen_states(
     cache: bool,
     training: bool,
     file: Path,
-    shared: Path | None,
-    weights: str,
     **how: Any,
 ) -> list[Prefix | None]:
     """The states of frozen layers of the training text, which comes first, and of every scored set.
 
     None where they are not kept. Below block 1 there is nothing to save. Training text has states in memory or in
     `file`, and none where `training` is false: dropout makes them differ from step to step, or code-switching from
-    epoch to epoch. Scored sets have states where memory has room, and are run from their text otherwise. Where runs
-    share a folder, all sets have states in files there, named by `weights`. A language with a model of its own has the
-    states of that model, those of its embeddings too.
+    epoch to epoch. Scored sets have states where memory has room, and are run from their text otherwise. A language
+    with a model of its own has the states of that model, those of its embeddings too.
     """
     prefixes: list[Prefix | None] = []
     for number, (items, own) in enumerate(zip(parts, own_models, strict=True)):
         prefix = None
         if own is not None:
             prefix = read_prefix(own, items, cut, **how) if cut >= 0 else None
-        elif cache and cut >= 1 and (number > 0 or training):
-            if shared is not None:
-                prefix = shared_prefix(still, items, cut, folder=shared, weights=weights, **how)
-            elif number == 0 or home_of(still, items, how["dtype"]):
-                prefix = read_prefix(still, items, cut, file=None if number else file, **how)
+        elif cache and cut >= 1 and (home_of(still, items, how["dtype"]) if number else training):
+            prefix = read_prefix(still, items, cut, file=None if number else file, **how)
         prefixes.append(prefix)
     return prefixes
 
@@ -324,13 +310,11 @@ def _read_target_models(
     """
     own_models: dict[str, Stack] = {}
     for language, folders in recipe.language_entries(given, "target-models"):
-        option = f"--target-models {language}"
-        if language == sets.source or language not in [test.language for test in sets.tests]:
-            raise InputError(f"{option}: it is for a language of --test other than {sets.source}")
-        if language in [each.language for each in sets.translated]:
-            raise InputError(f"{option} is only tested, so --translated cannot have {language}; leave one out")
-        if language in own_models or len(folders) != 1:
-            raise InputError(f"{option}: one folder of a model was expected, {language}=FOLDER")
+        option, trained = f"--target-models {language}", [each.language for each in sets.trained]
+        tested = language in {test.language for test in sets.tests} - set(trained)
+        require(tested, f"{option}: it is for a language of --test that is not trained on, as {', '.join(trained)} is")
+        single = language not in own_models and len(folders) == 1
+        require(single, f"{option}: one folder of a model was expected, {language}=FOLDER")
         own = load(folders[0], dtype="float32", device=stack.device)
         if (own.family.kind, own.last, own.width) != (stack.family.kind, stack.last, stack.width):
             raise InputError(

@@ -5,14 +5,10 @@ every learning rate and every seed. Kept in memory (the GPU's, where it has room
 take the place of the text, and only the blocks above are run:
 
     bytes = tokens x width x 2 or 4
-
-Several runs can share them, too: `shared_prefix` keeps them in a folder, where the first that needs them leaves them.
 """
 
-import hashlib
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +16,7 @@ import psutil
 import torch
 from torch import Tensor
 
-from isogloss.files import one_at_a_time, whole
+from isogloss.files import whole
 from isogloss.progress import progress
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import Items
@@ -51,22 +47,15 @@ class Prefix:
 
 
 def read_prefix(
-    stack: Stack,
-    items: Items,
-    cut: int,
-    *,
-    dtype: torch.dtype | None = None,
-    file: Path | None = None,
-    mapped: bool = False,
+    stack: Stack, items: Items, cut: int, *, dtype: torch.dtype | None = None, file: Path | None = None
 ) -> Prefix:
     """Run every item through the frozen layers once, in evaluation mode.
 
     dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them
-    (`home_of`), or always where they are to be `mapped`; one that is there already is taken as it is, so its name must
-    tell the model, the cut and the text.
+    (`home_of`); one that is there already is taken as it is, so its name must tell the model, the cut and the text.
     """
     home, kind, shape = home_of(stack, items, dtype), dtype or torch.float32, (len(items.ids), stack.width)
-    if file is None or (home is not None and not mapped):
+    if file is None or home is not None:
         room = torch.empty(shape, dtype=kind, device=home or "cpu")
         _fill(stack, items, cut, room=room, dtype=dtype)
         return Prefix(cut, room, items)
@@ -78,29 +67,6 @@ def read_prefix(
         with whole(file) as beside:
             _fill(stack, items, cut, room=states_in(beside, shared=True), dtype=dtype)
     return Prefix(cut, states_in(file, shared=False), items)
-
-
-def shared_prefix(
-    stack: Stack, items: Items, cut: int, *, folder: Path, weights: str, dtype: torch.dtype | None = None
-) -> Prefix:
-    """`read_prefix` by way of a folder that other runs share: the first computes, the others map its file.
-
-    weights: what tells the frozen layers from those of other models, cut and text being told by themselves. Of runs
-    that need the same states at once, one computes while the others wait. On a GPU with room they are copied there.
-    Where the disk has no room they are computed as ever.
-    """
-    # What the states of a cut hang on: weights, text, and the kind of arithmetic.
-    digest = hashlib.sha256(repr((weights, str(dtype), stack.device.type, stack.width)).encode())
-    for array in (items.ids, items.types, items.lengths):
-        digest.update(np.ascontiguousarray(array).data)
-    file = folder / f"cut-{cut}-{digest.hexdigest()[:32]}.states"
-    folder.mkdir(parents=True, exist_ok=True)
-    if not file.is_file() and _size(stack, items, dtype) > SHARE * shutil.disk_usage(folder).free:
-        return read_prefix(stack, items, cut, dtype=dtype)
-    with one_at_a_time(file):
-        prefix = read_prefix(stack, items, cut, dtype=dtype, file=file, mapped=True)
-    home = home_of(stack, items, dtype)
-    return prefix if home is None or home.type == "cpu" else replace(prefix, kept=prefix.kept.to(home))
 
 
 def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None) -> None:
@@ -115,14 +81,9 @@ def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dt
             progress("frozen layers", done, len(items.lengths))
 
 
-def _size(stack: Stack, items: Items, dtype: torch.dtype | None) -> int:
-    """Bytes of the states of one cut."""
-    return len(items.ids) * stack.width * (dtype or torch.float32).itemsize
-
-
 def home_of(stack: Stack, items: Items, dtype: torch.dtype | None) -> torch.device | None:
     """Where the states of one cut have room: on the stack's GPU, in the machine's memory, or nowhere."""
-    size, homes = _size(stack, items, dtype), (stack.device, torch.device("cpu"))
+    size, homes = len(items.ids) * stack.width * (dtype or torch.float32).itemsize, (stack.device, torch.device("cpu"))
     return next((home for home in homes if size < SHARE * free_bytes(home)), None)
 
 
