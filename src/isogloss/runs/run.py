@@ -146,7 +146,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
             if before.get("schema", 1) != table.SCHEMA:
                 raise InputError(
                     f"{path} was made by another version of isogloss (schema {before.get('schema', 1)} of its rows, "
-                    f"not {table.SCHEMA}) and cannot be resumed; choose another --out"
+                    f"not {table.SCHEMA}); it can be reported, not resumed: choose another --out"
                 )
             now = json.loads(json.dumps(run.facts, default=str))
             for name in ("command", "arguments", "seed", "model", "hashes"):
@@ -199,7 +199,7 @@ def check_folder(path: Path, *, resume: bool) -> None:
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:
-    """The table of a run folder, finished or not.
+    """The table of a run folder, finished or not, in today's columns whatever schema it was written in.
 
     `rows.csv` is what the run wrote row by row; published results may have `rows.parquet` alone.
     """
@@ -207,13 +207,14 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
     if not path.is_file():
         require(packed.is_file(), f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
         try:
-            read = pd.read_parquet(packed)
+            return table.typed(table.upgrade(pd.read_parquet(packed)))
         except (OSError, ValueError) as error:
             raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
-        return table.typed(_checked(read, packed))
     text = path.read_text(encoding="utf-8")
     lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))  # a kill may leave an incomplete last line
-    columns = list(next(lines, ()))
+    columns = tuple(next(lines, ()))
+    if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
+        raise InputError(f"{path}:1: the columns are not those of a run")
     kinds = dict.fromkeys(table.NUMBERS, float) | dict.fromkeys(table.COUNTS, int)
     rows = []
     for number, cells in enumerate(lines, 2):
@@ -221,14 +222,7 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
             raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(columns)}")
         entry = zip(columns, cells, strict=True)
         rows.append({name: kinds.get(name, str)(cell) for name, cell in entry if cell != ""})
-    return table.typed(_checked(pd.DataFrame(rows, columns=columns), path))
-
-
-def _checked(rows: pd.DataFrame, path: Path) -> pd.DataFrame:
-    """The rows of a file, whose columns must be those of a run of today."""
-    known = "measure" in rows.columns and set(rows.columns) <= set(COLUMNS)
-    require(known, f"{path}: the columns are not those of a run, or of one of an older version; it must be made again")
-    return rows
+    return table.typed(table.upgrade(pd.DataFrame(rows, columns=list(columns))))
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
