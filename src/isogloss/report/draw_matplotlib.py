@@ -22,27 +22,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isogloss.errors import InputError
-from isogloss.figure import (
-    CHANCE,
-    COLOURS,
-    DARK,
-    INK,
-    PAPER,
-    QUIET,
-    REFERENCE,
-    RULE,
-    SHADES,
-    Figure,
-    Line,
-    Panel,
-    printable,
-)
+from isogloss.figure import CHANCE, COLOURS, DARK, INK, QUIET, REFERENCE, RULE, SHADES, Figure, Line, Panel, printable
 from isogloss.files import write_bytes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
+STYLE = Path(__file__).with_name("figures.mplstyle")
 DPI = 160
 MOST_COLUMNS, MOST_TICKS = 4, 14
 BESIDE = 2.4  # inches that the legend of a single panel takes
@@ -59,12 +46,9 @@ FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.
 
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib
 PLACEHOLDER_FONTS = ("Last Resort", "LastResort", "Adobe Blank")  # every letter is a box or nothing in them
-FONT_HINTS = {
-    "Chinese": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi"),
-    "Japanese": ("Noto Sans CJK JP", "Noto Sans JP", "Hiragino Sans", "Yu Gothic"),
-    "Korean": ("Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic", "Malgun Gothic"),
-    "Arabic": ("Noto Sans Arabic", "Geeza Pro", "Segoe UI"),
-}
+# Families to look into first, the best ones in front; a Chinese font has the letters of Japanese and Korean, too.
+CHINESE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi")
+PREFERRED_FONTS = (*CHINESE_FONTS, "Noto Sans", "Noto Serif", "Noto")
 SCRIPT_NAMES = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "HANGUL": "Korean"}
 NO_SCRIPT = frozenset(("", "MODIFIER", "FEMININE", "MASCULINE", "MICRO"))
 INDIC = ("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala")
@@ -77,40 +61,14 @@ def drawing(words: Iterable[str] = ()) -> Iterator["FontChoice"]:
     """Set the style of figures that show these words, while the block runs, and give the fonts that were chosen.
 
     The caller's matplotlib settings are untouched afterwards.
-
-    Text is never read as mathematics: a `$` in a word or a model's name is a `$`.
     """
     try:
-        import matplotlib
         import matplotlib.style
     except ImportError as error:
         raise InputError("figures need matplotlib and Pillow: pip install 'isogloss[report]'") from error
     fonts = choose_fonts(words)
-    chosen = {
-        "font.family": fonts.families,
-        "font.size": 10,
-        "text.color": INK,
-        "text.parse_math": False,
-        "axes.labelcolor": QUIET,
-        "axes.edgecolor": RULE,
-        "axes.titlesize": 12,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.grid.axis": "y",
-        "axes.axisbelow": True,
-        "grid.color": "#eceae2",
-        "xtick.color": QUIET,
-        "ytick.color": QUIET,
-        "legend.frameon": False,
-        "legend.fontsize": 9,
-        "figure.facecolor": PAPER,
-        "svg.fonttype": "path",
-        "svg.hashsalt": "isogloss",
-    }
-    with matplotlib.style.context(["default", chosen]), warnings.catch_warnings():
+    style: list[Any] = ["default", STYLE, {"font.family": fonts.families}]
+    with matplotlib.style.context(style), warnings.catch_warnings():
         # A glyph that is missing from one family is drawn from the next; what none has never reaches a figure.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield fonts
@@ -169,24 +127,23 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
     """Choose families that together draw as many of the words as the installed fonts can."""
     from matplotlib import ft2font
 
+    scripts, joins = characters_by_script(words), hasattr(ft2font, "__libraqm_version__")
+    unjoined = [script for script in scripts if script in JOINED and not joins]
+    cannot = dict.fromkeys(unjoined, "this matplotlib cannot join or reorder letters; 3.11 can")
+    needed = {script: set(map(ord, characters)) for script, characters in scripts.items() if script not in cannot}
     families, letters = [BASE_FONT], _letters_of(BASE_FONT)
-    cannot: dict[str, str] = {}
-    for script, characters in characters_by_script(words).items():
-        if script in JOINED and not hasattr(ft2font, "__libraqm_version__"):
-            cannot[script] = "this matplotlib cannot join or reorder letters; 3.11 can"
-            continue
-        needed = set(map(ord, characters))
-        hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
-        other = {name: [not name.startswith(hint) for hint in hints] for name in _installed()}
-        for family in sorted(other, key=lambda name: (other[name], "Sans" not in name, name)):
-            if (needed - letters) & _letters_of(family):
-                families.append(family)
-                letters |= _letters_of(family)
-            if needed <= letters:
-                break
-        if missing := needed - letters:
+    other = {name: [not name.startswith(preferred) for preferred in PREFERRED_FONTS] for name in _installed()}
+    for family in sorted(other, key=lambda name: (other[name], "Sans" not in name, name)):
+        missing = set().union(*needed.values()) - letters
+        if missing & _letters_of(family):
+            families.append(family)
+            letters |= _letters_of(family)
+        elif not missing:
+            break
+    for script, characters in needed.items():
+        if missing := characters - letters:
             several = f"no installed font has {len(missing)} of their letters"
-            cannot |= {script: "no installed font has them"} if missing == needed else {f"Some {script}": several}
+            cannot |= {script: "no installed font has them"} if missing == characters else {f"Some {script}": several}
     return FontChoice(families, letters, cannot)
 
 
