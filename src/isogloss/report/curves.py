@@ -447,10 +447,10 @@ class View:
         facts: the few numbers that a reader takes away.
         figures: every figure; its `section` says where on the page it stands.
         tables: tables above the figures of the section `scores`.
-        heading: the title and the introduction of that section.
+        heading: which title and introduction of the template that section has.
         caution: whether the verdict is a warning, such as that nothing is better than chance.
-        two_models: whether a second model is named in the title.
-        paper: of a reproduction, the title, the conditions, the findings and the tables of the paper.
+        title: what stands above the page, where that is more than the name of the model.
+        paper: of a reproduction, the conditions, the findings and the tables of the paper.
     """
 
     mark: str
@@ -458,10 +458,15 @@ class View:
     facts: list[Fact]
     figures: list[Figure]
     tables: Sequence[Table] = ()
-    heading: tuple[str, str] = ("", "")
+    heading: str = ""
     caution: bool = False
-    two_models: bool = False
+    title: str = ""
     paper: Mapping[str, Any] | None = None
+
+    @property
+    def sections(self) -> set[str]:
+        """The ids of the page's sections that it fills."""
+        return {figure.section for figure in self.figures} | {"scores" for _ in self.tables}
 
 
 def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:

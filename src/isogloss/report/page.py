@@ -38,19 +38,13 @@ from isogloss.report.draw_matplotlib import drawing, inks, write_figure
 from isogloss.runs import table
 
 HERE = Path(__file__).parent
-METHOD_EXPLANATIONS = {
-    "cosine": "Raw cosine compares the vectors as they are.",
-    "centred": "Centred first subtracts each language's own mean, so that a constant difference between two languages "
-    "does not hide what they share.",
-    "csls": "CSLS holds back sentences that are near to everything.",
-}
 SCRIPTS = ("page", "charts", "word_map", "table")
-MOST_NAMED = 12
 LONG_VALUE = 40
 MOST_ROWS = 12_000
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
+MARKS = ("reproduction", "map", "lookup", "training")
 MOST_TRAININGS = 12
 VIEWS: dict[str, Callable[[RunFolder], View]] = {
     "map": map_view.view,
@@ -76,13 +70,13 @@ def view_of(run: RunFolder) -> View:
     figures = [replace(figure, section="pictures") for figure in paper.figures(results)]
     findings = list(paper.findings(results))
     about = {
-        "title": f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}",
         "conditions": str(run.record.get("conditions", "")),
         "findings": findings,
         "count": Counter(finding.verdict for finding in findings),
         "tables": list(paper.tables(results)),
     }
-    return replace(below, mark="reproduction", figures=[*figures, *below.figures], tables=(), paper=about)
+    title = f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}"
+    return replace(below, mark="reproduction", title=title, figures=[*figures, *below.figures], tables=(), paper=about)
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
@@ -188,73 +182,44 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     files = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
     script = "\n".join(['(() => {\n"use strict";', data, *files, "begin();\n})();"])
-    texts = [_run_text(run, view) for run, view in zip(runs, views, strict=True)]
-    filled = {figure.section for view in views for figure in view.figures}
+    filled = {name for view in views for name in view.sections}
     filled |= {"word-map" for run in runs if run.points is not None}
     mapped = any(view.mark == "map" for view in views) or bool(filled & set(OF_A_MAP))
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
-    used = set(rows.loc[rows["measure"] == "p@1", "method"])
     names = curves.display_names(dict.fromkeys(code for run in runs for code in run.languages))
-    sets = _some((name for run in runs for name in run.data), MOST_NAMED)
+    both = list(zip(runs, views, strict=True))
     payload = {
         "languages": [language_look(index, code, name) for index, (code, name) in enumerate(names.items())],
         "shades": SHADES,
         "run_colours": COLOURS,
-        "runs": [_run_payload(run, view.figures) for run, view in zip(runs, views, strict=True)],
+        "runs": [_run_payload(run, view.figures) for run, view in both],
     }
-    marks = {view.mark for view in views}
-    template = Environment(autoescape=True).from_string(layout)
-    return template.render(
-        title=_some((text["title"] for text in texts), 4, " · "),
-        subject=_some(names.values(), MOST_NAMED) + (f". Text: {sets}." if sets else "."),
-        mark=next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks),
+    environment = Environment(autoescape=True)
+    environment.filters |= {"flatten": flatten, "digest": _digest}
+    return environment.from_string(layout).render(
+        runs=both,
+        titles=[view.title or run.model for run, view in both],
+        languages=list(names.values()),
+        sets=[name for run in runs for name in run.data],
+        mark=next(mark for mark in MARKS if mark in {view.mark for view in views}),
         shown=filled | set(OF_A_MAP if mapped else ()),
         explained="curves" if mapped else "training",
-        methods=" ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in used),
+        used=set(rows.loc[rows["measure"] == "p@1", "method"]),
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
-        runs=texts,
-        reproduced=any(text["paper"] for text in texts),
-        told=any(text["verdict"] or text["facts"] for text in texts),
-        scores=next((text["heading"] for text in texts if text["heading"]), None),
+        reproduced=any(view.paper for view in views),
+        told=any(view.verdict or view.facts for view in views),
+        scores=next((view.heading for view in views if view.tables or "scores" in view.sections), ""),
         meanings=[describe(str(name)) for name in rows["measure"].unique() if name in map_view.NOT_DRAWN],
         version=__version__,
-        policy=Markup(policy(style, script)),
         style=Markup(style),
         script=Markup(script),
         data=Markup(script_safe_json(payload)),
     )
 
 
-def policy(style: str, script: str) -> str:
-    """Nothing may be fetched, and only this style and this script may act."""
-    digests = [hashlib.sha256(text.encode("utf-8")).digest() for text in (style, script)]
-    styled, scripted = (f"sha256-{base64.b64encode(digest).decode('ascii')}" for digest in digests)
-    return (
-        f"default-src 'none'; style-src '{styled}'; script-src '{scripted}'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _some(names: Iterable[str], most: int, between: str = ", ") -> str:
-    """The first few of some names, and how many more there are."""
-    every = list(dict.fromkeys(names))
-    return between.join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
-
-
-def _run_text(run: RunFolder, view: View) -> dict[str, Any]:
-    """What the template says of a run."""
-    notes = run.record.get("notes") or []
-    figured = any(figure.section == "scores" for figure in view.figures)
-    beside = [name for name in run.rows["other_model"].dropna().unique() if name]
-    models = f"{run.model} and {beside[0]}" if view.two_models and len(beside) == 1 else run.model
-    return {
-        **vars(view),
-        "name": run.name,
-        "title": view.paper["title"] if view.paper else models,
-        "heading": view.heading if view.tables or figured else None,
-        "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
-        "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
-    }
+def _digest(text: str) -> str:
+    """What the policy of the page calls its own style and script by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}"
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

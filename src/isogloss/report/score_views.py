@@ -30,24 +30,9 @@ STATIC = "static: "
 COUNTED = ("coverage", "identical", "p@1_behind", "cka_retrieval")
 MOST_PAIRS = 8
 FEW_MAPPINGS, FEW_SETS = 3, 2  # that have room for their intervals
-FOUND = "The share whose nearest neighbour in the other language is a translation (P@1)."
-ALIKE = (
-    "CKA says how alike two models arrange the same sentences before any map: 1 is the same arrangement up to a turn "
-    "and a change of size. Read the debiased form; what is printed stands beside it, each form with its chance."
-)
 TEXTS = {"train": "the text learned from", "test": "the text looked up"}
 FORM_TITLES = {"cka": "debiased", "cka_biased": "as printed, centred", "cka_uncentred": "as printed, not centred"}
 STITCHED, HOME = "stitched", "in the source language"
-STITCH_HEADING = (
-    "Scores by layer, stitched",
-    "The task's layers were trained on the source model's states at each layer, and then given the target model's. Of "
-    "the epochs that the source's development set chose.",
-)
-TRANSFER_HEADING = (
-    "Scores, by plan and language",
-    "Of the models that the source's development set chose. Every plan and seed, and what an oracle would choose, is "
-    "in the rows.",
-)
 MOST_PLANS, MOST_CURVES, MOST_LANGUAGES, MOST_TIES = 14, 8, 3, 3
 # What is shown of several seeds, and of one:
 BRACKETS = {True: "t intervals over seeds", False: "bootstrap intervals over examples, of one seed"}
@@ -73,6 +58,12 @@ def _named(part: Curve) -> tuple[str, str]:
     """Both languages of a curve by name, the source first."""
     names = display_names([part.source, part.target])
     return names[part.source], names[part.target]
+
+
+def _title(run: RunFolder) -> str:
+    """Both models by name, where there are two."""
+    beside = [name for name in run.rows["other_model"].unique() if name]
+    return f"{run.model} and {beside[0]}" if len(beside) == 1 else ""
 
 
 def _models(part: Curve) -> str:
@@ -191,12 +182,9 @@ def lookup_view(run: RunFolder) -> View:
     for best in [_highest(bests)] if bests else ():  # of the pair that does best, or CKA where nothing was looked up
         layered = not any(best in lookup.flat for lookup in pairs)
         facts = map_view.layer_facts(replace(best, method=""), run.depth)[0 if layered else 1 :]
-    unit = UNITS[pairs[0].best.task] if pairs else "word"
-    heading = f"Translations found, by layer and way ({unit}s)", f"{FOUND} {ALIKE}" if likes else FOUND
-    if likes and not pairs:
-        heading = "How alike the two spaces are, by layer", ALIKE
+    heading = pairs[0].best.task if pairs else "alike"
     figures = [figure for _, own in shown for figure in own]
-    return View("lookup", verdict, facts, figures, [table for table, _ in shown], heading, two_models=True)
+    return View("lookup", verdict, facts, figures, [table for table, _ in shown], heading, title=_title(run))
 
 
 def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
@@ -336,7 +324,7 @@ def stitch_view(run: RunFolder) -> View:
         ]
         panel, caption = Panel("", lines, floor=_floor(top)), f"{BANDS[over_seeds]}."
         figures.append(_layer_figure(top, ("task", "target", "data"), "stitch", title, caption, [panel], score))
-    return View("training", verdict, facts, figures, tables, STITCH_HEADING, two_models=True)
+    return View("training", verdict, facts, figures, tables, "stitch", title=_title(run))
 
 
 def results(frame: pd.DataFrame) -> pd.DataFrame:
@@ -425,7 +413,7 @@ def transfer_view(run: RunFolder) -> View:
         numbers or training_view.facts(run),
         [*figures, *similarity_figures(run), *training_view.step_figures(run)],
         [_plan_table(experiment, named=len(groups) > 1) for experiment in groups],
-        TRANSFER_HEADING,
+        "transfer",
     )
 
 
