@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from math import isfinite, isnan
 from operator import attrgetter
@@ -41,6 +41,7 @@ HERE = Path(__file__).parent
 SCRIPTS = ("page", "charts", "word_map", "table")
 LONG_VALUE = 40
 MOST_ROWS = 12_000
+EMPTY = {Figure: Figure("", "", "", ()), Panel: Panel("", ()), Line: Line("", (), ())}
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
@@ -246,8 +247,8 @@ def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     """One run: its figures, the numbers of their curves, its word map and its rows.
 
-    Of figures, panels and lines what differs from the defaults of their records is sent, and of a line the index of its
-    numbers, which lines of several panels may share.
+    Of figures, panels and lines what differs from empty ones is sent, and of a line the index of its numbers, which
+    lines of several panels may share.
     """
     points = None if run.points is None else word_map.word_map(run.points)
     indices: dict[str, int] = {}  # the numbers of a line as JSON -> their index
@@ -257,11 +258,7 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         for panel in figure.panels:
             lines = []
             for line, ink in zip(panel.lines, inks(panel.lines), strict=True):
-                bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
-                known = {name: values for name, values in bounds.items() if set(values) - {None}}
-                at = [int(step) if float(step).is_integer() else float(step) for step in line.steps]
-                own = {"steps": at, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
-                index = indices.setdefault(json.dumps(own), len(indices))
+                index = indices.setdefault(json.dumps(_numbers(line)), len(indices))
                 look = {"c": index, **_differing(line, leave=(*NUMERIC, "hue", "colour"))}
                 lines.append(look if line.cell else {**look, "colour": ink})
             panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
@@ -270,21 +267,12 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         drawn.append({**about, "panels": panels})
     numbers = [json.loads(own) for own in indices]
     steps = list(map(list, dict.fromkeys(tuple(own["steps"]) for own in numbers)))
-    # The curve above the slider of the word map:
-    guide = run.lead and {
-        "name": run.lead.name,
-        "layers": run.lead.at,
-        "value": _compact(reading.value for reading in run.lead.readings.values()),
-        "high": _compact(reading.high for reading in run.lead.readings.values()),
-        "members": run.lead.members,
-        "best": run.lead.best,
-        "alike": run.lead.alike,
-    }
+    lead = run.lead  # its curve is drawn above the slider of the word map
     return {
         "name": run.name,
-        **({} if run.depth is None else {"depth": run.depth}),
+        "depth": run.depth,
         "centre": run.centre,
-        "lead": guide,
+        "lead": lead and {"name": lead.name, "best": lead.best, "alike": lead.alike, **_numbers(lead.line(""))},
         "figures": drawn,
         "steps": steps,
         "curves": [{**own, "steps": steps.index(own["steps"])} for own in numbers],
@@ -293,15 +281,17 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     }
 
 
+def _numbers(line: Line) -> dict[str, Any]:
+    """The numbers of a line; bounds that are nowhere known are left out."""
+    bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
+    known = {name: values for name, values in bounds.items() if set(values) - {None}}
+    return {"steps": line.steps, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
+
+
 def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:
-    """The fields of a record that differ from their defaults."""
-    said = {}
-    for entry in fields(record):
-        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
-        value = getattr(record, entry.name)
-        if entry.name not in leave and value not in (default, "" if default is MISSING else default):
-            said[entry.name] = value
-    return said
+    """The fields of a record that differ from those of an empty one."""
+    empty = vars(EMPTY[type(record)])
+    return {name: value for name, value in vars(record).items() if name not in leave and value != empty[name]}
 
 
 def _compact(values: Iterable[float], *, digits: int = 5) -> list[float | None]:

@@ -437,8 +437,8 @@ function mapTransport(state, act) {
   }
 
   function guide(lead, layers, x) {
-    const y = linear([0, Math.max(...lead.value, ...lead.high.filter(isNumber)) || 1], [height - 4, 6]);
-    const drawn = lead.layers.map((layer, at) => [layer, at]).filter(([layer]) => layers.includes(layer));
+    const y = linear([0, Math.max(...lead.value, ...(lead.high || []).filter(isNumber)) || 1], [height - 4, 6]);
+    const drawn = lead.steps.map((layer, at) => [layer, at]).filter(([layer]) => layers.includes(layer));
     const points = drawn.map(([layer, at]) => [x(layers.indexOf(layer)), y(lead.value[at])]);
     const half = x(0.5) - x(0);
     const best = lead.alike.filter((layer) => layers.includes(layer)).map((layer) => x(layers.indexOf(layer)));
