@@ -197,6 +197,7 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     }
     environment = Environment(autoescape=True)
     environment.filters |= {"flatten": flatten, "digest": _digest}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     return environment.from_string(layout).render(
         runs=both,
         titles=[view.title or run.model for run, view in both],
@@ -214,7 +215,7 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
         version=__version__,
         style=Markup(style),
         script=Markup(script),
-        data=Markup(script_safe_json(payload)),
+        data=payload,
     )
 
 
@@ -297,19 +298,6 @@ def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[s
 def _compact(values: Iterable[float], *, digits: int = 5) -> list[float | None]:
     """Five digits: more than a pixel shows, and rounding once more rarely differs from rounding the number itself."""
     return [float(f"{value:.{digits}g}") if isfinite(value) else None for value in values]
-
-
-def script_safe_json(value: Mapping[str, Any]) -> str:
-    r"""JSON that cannot end or open anything inside a `<script>` block: `<`, `>`, `&`, U+2028 and U+2029 are escaped.
-
-    >>> script_safe_json({"word": "</script>"})
-    '{"word":"\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in ("<", ">", "&", "\u2028", "\u2029"):
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    # A lone surrogate can be in a Python string but not in a UTF-8 file.
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFrame, list[str]]:
