@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, isclose, isinf, isnan, nan
+from math import isclose, isinf, isnan, nan
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ import pandas as pd
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Table
-from isogloss.measures.registry import MEASURES, describe
+from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval, band
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import training_name
@@ -52,6 +52,7 @@ BOUNDS = ("value", "low", "high", "floor")
 bounds = attrgetter(*BOUNDS)  # the numbers of a reading
 NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
 DERIVED_NAMES = ("training", "kind", "seed")
+FIELDS = ("measure", *NAMES, "seed")
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -70,7 +71,7 @@ class Curve:
         measure: the measure.
         readings: by layer or step, rising: the value, its interval, what chance gives, and how many items stand behind
             it (of an average the fewest of its members; 0 where unknown).
-        most: the most items behind any value, 0 where unknown.
+        most: of an average, the most items behind any value of its members.
         members: how many curves it is the average of.
         seeds: how many seeds it is the mean of.
         text: of a mean over seeds, the readings with the intervals over the text, averaged over seeds.
@@ -258,24 +259,23 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     rows = rows[rows[along].notna() & rows["value"].notna()]
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
     names = by or ("measure", *NAMES, "pooling", "settings", *apart)
-    columns = [rows[name].to_numpy(dtype="float64", na_value=np.nan).tolist() for name in ("seed", along, "n", *BOUNDS)]
+    numbers = rows[["seed", along, "n", *BOUNDS]].to_numpy(dtype="float64", na_value=np.nan).tolist()
     groups: dict[tuple[Any, ...], Readings] = {}
-    for identity, seed, position, n, value, low, high, floor in zip(
-        zip(*(rows[name].tolist() for name in names), strict=True), *columns, strict=True
+    for identity, (seed, position, n, value, low, high, floor) in zip(
+        zip(*(rows[name].tolist() for name in names), strict=True), numbers, strict=True
     ):
         readings = groups.setdefault(identity, {}).setdefault(None if isnan(seed) else int(seed), {})
         readings[int(position)] = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
     made = []
     for values, group in groups.items():
-        known = {name: "" if pd.isna(value) else value for name, value in zip(names, values, strict=True)}
-        about: dict[str, Any] = {name: str(known.get(name, "")) for name in ("measure", *NAMES, "seed")}
-        about["training"] = training_name(known)
-        about["layer"] = int(known["layer"]) if known.get("layer", "") != "" else None
+        known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
+        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in FIELDS}
+        about |= {"training": training_name(known), "layer": int(known["layer"]) if known.get("layer") else None}
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
-            continue
-        ordered = dict(sorted({at: reading for own in group.values() for at, reading in own.items()}.items()))
-        made.append(Curve(readings=ordered, most=max(reading.n for reading in ordered.values()), **about))
+        else:
+            ordered = dict(sorted({at: reading for own in group.values() for at, reading in own.items()}.items()))
+            made.append(Curve(readings=ordered, **about))
     return made
 
 
@@ -288,22 +288,16 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
     steps = sorted(set.intersection(*map(set, own)) or set.union(*map(set, own)))
     numbers = [[bounds(readings.get(step, Interval(nan))) for step in steps] for readings in own]
     values, lows, highs, floors = np.array(numbers).transpose(2, 0, 1)  # (seeds, steps) each
-    logarithmic = describe(about["measure"]).logarithmic and not (values <= 0).any()
-    mean = band(values, scale="log" if logarithmic else "linear")
-    known = MEASURES.get(about["measure"].removesuffix("_mean"))
-    least, most = known.range if known else (-inf, inf)  # an interval over few seeds would go beyond
-    over_text = [band(side).mean.tolist() for side in (lows, highs)]
-    counts = [[readings[step].n for readings in own if step in readings and readings[step].n] for step in steps]
-    n = [min(count, default=0) for count in counts]
-    value, floor = mean.mean.tolist(), band(floors).mean.tolist()
-    over_seeds = (value, mean.low.clip(least).tolist(), mean.high.clip(max=most).tolist(), n, floor)
-    return Curve(
-        readings=dict(zip(steps, map(Interval, *over_seeds), strict=True)),
-        text=dict(zip(steps, map(Interval, value, *over_text), strict=True)),
-        most=max(n, default=0),
-        seeds=len(own),
-        **about,
-    )
+    measure = describe(about["measure"])
+    mean = band(values, scale="log" if measure.logarithmic and not (values <= 0).any() else "linear")
+    low, high, floor = (band(side).mean for side in (lows, highs, floors))
+    over_seeds, text = {}, {}
+    for at, step in enumerate(steps):
+        n = min((readings[step].n for readings in own if step in readings and readings[step].n), default=0)
+        reading = Interval(float(mean.mean[at]), float(mean.low[at]), float(mean.high[at]), n, float(floor[at]))
+        over_seeds[step] = reading.clipped(*measure.range)  # an interval over few seeds would go beyond
+        text[step] = replace(reading, low=float(low[at]), high=float(high[at]))
+    return Curve(readings=over_seeds, text=text, seeds=len(own), **about)
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
@@ -332,8 +326,8 @@ def average(parts: Sequence[Curve]) -> Curve:
         n = min((part.readings[position].n for part in counted), default=0)
         readings[position] = Interval(value, low, high, n, floor)
     differing = [name for name in (*NAMES, *DERIVED_NAMES) if len({getattr(part, name) for part in whole}) > 1]
-    most, seeds = (max(getattr(part, name) for part in whole) for name in ("most", "seeds"))
-    about: dict[str, Any] = {"members": len(whole), "most": most, "seeds": seeds, **dict.fromkeys(differing, "")}
+    about: dict[str, Any] = {"members": len(whole), "most": max(part.counts[1] for part in whole)}
+    about |= {"seeds": max(part.seeds for part in whole), **dict.fromkeys(differing, "")}
     return replace(whole[0], readings=readings, text={}, **about)
 
 

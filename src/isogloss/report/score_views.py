@@ -257,7 +257,7 @@ def _show_lookup(lookup: Lookup) -> tuple[Table, list[Figure]]:
 def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
     """CKA by layer and form: as a table, and as `alike-SOURCE-TARGET-DATA-TEXT`, a panel a form."""
     first = next(iter(alike.values()))
-    most = max(part.most for part in alike.values())
+    most = max(part.counts[1] for part in alike.values())
     columns = [pair for form, part in alike.items() for pair in ((FORM_TITLES[form], part), ("chance", part.chance))]
     panels = [
         Panel(FORM_TITLES[form], [part.line("CKA", **PLAIN), part.chance.line("chance")])
