@@ -8,8 +8,10 @@ what is left of it elsewhere, under each plan; of tasks learned from a model at 
 of the scores.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isnan
 from operator import attrgetter
 from typing import Any
@@ -20,6 +22,7 @@ import pandas as pd
 from isogloss.figure import DARK, NOTHING, QUIET, Figure, Line, Panel, Table, file_name, printable
 from isogloss.measures import FORMS
 from isogloss.measures.registry import describe
+from isogloss.papers.results import Results, panels
 from isogloss.report import curves, map_view, training_view
 from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, display_names, grouped, number, select
 
@@ -27,6 +30,7 @@ UNITS = {"lexicon": "word", "rotate": "sentence"}
 METHODS = {"lexicon": "csls", "rotate": "cosine"}  # what the papers read; the other one is in the rows
 METHOD_NAMES = {"lexicon": "CSLS", "rotate": "cosine"}
 STATIC = "static: "
+FLAT = -1  # where curves are read that have no layer
 COUNTED = ("coverage", "identical", "p@1_behind", "cka_retrieval")
 MOST_PAIRS = 8
 FEW_MAPPINGS, FEW_SETS = 3, 2  # that have room for their intervals
@@ -106,7 +110,7 @@ class Lookup:
 
     Attributes:
         ways: mapping -> its curve by layer.
-        flat: what has no layer, such as static vectors: curves of one reading, at 0.
+        flat: what has no layer, such as static vectors: curves of one reading, at `FLAT`.
         counted: the curves of `COUNTED`: coverage, ties and correlations, likewise.
     """
 
@@ -129,15 +133,13 @@ class Lookup:
 def lookups(frame: pd.DataFrame) -> list[Lookup]:
     """Every source and target that were looked up, in order of appearance: P@1 by mapping and layer."""
     rows = frame[frame["task"].isin(list(UNITS)) & (frame["target"] != "")]
-    absent = rows["layer"].isna()
-    flat = curves.curves(rows[absent].assign(layer=0))
+    read = curves.curves(rows.assign(layer=rows["layer"].fillna(FLAT)))
     looked_up = []
-    by_pair = attrgetter("task", "source", "target", "data", "seed")
-    for group in grouped([*curves.curves(rows[~absent]), *flat], by_pair).values():
+    for group in grouped(read, attrgetter("task", "source", "target", "data", "seed")).values():
         scores = select(group, measure="p@1", method=METHODS[group[0].task])
+        flat = [part for part in scores if part.at == (FLAT,)]
         ways = {part.condition: part for part in scores if part not in flat}
-        counted = [part for part in group if part.measure in COUNTED]
-        looked_up += [Lookup(ways, [part for part in scores if part in flat], counted)] if scores else []
+        looked_up += [Lookup(ways, flat, [part for part in group if part.measure in COUNTED])] if scores else []
     return looked_up
 
 
@@ -237,7 +239,7 @@ def _show_lookup(lookup: Lookup) -> tuple[Table, list[Figure]]:
     table = _table(f"P@1, {title}", layers, columns, note, [lookup.ways.get(name) for name in wide])
     for own in grouped(lookup.flat, flat_name).values():
         named = {part.condition: part for part in own}
-        cells = [_cell(named.get(name), 0, interval=name in wide) for name in mappings]
+        cells = [_cell(named.get(name), FLAT, interval=name in wide) for name in mappings]
         table = replace(table, rows=[*table.rows, [f"{flat_name(own[0])} (n = {own[0].peak.n:,})", *cells]])
     if not lookup.ways:
         return table, []
@@ -353,16 +355,18 @@ class Experiment:
     gaps: Mapping[str, Curve]
     several: bool
 
-    @property
-    def names(self) -> dict[str, str]:
-        """The languages by name."""
+    @cached_property
+    def home(self) -> str:
+        """The name of the language trained in."""
         source = self.scores[0].source
-        return {source: source, **display_names(part.target for part in self.scores if part.target not in ("", OTHERS))}
+        return display_names(part.target for part in self.scores).get(source, source)
 
-    def set_name(self, part: Curve, names: Mapping[str, str]) -> str:
-        """The language of a test set, with the set's name where the language has several."""
-        several = len(select(self.scores, target=part.target)) > 1
-        return names.get(part.target, part.target) + (f" ({part.data})" if several else "")
+    @cached_property
+    def sets(self) -> dict[str, Curve]:
+        """The scores by the name of their language, with that of the test set where a language has several."""
+        targets = Counter(part.target for part in self.scores)
+        names = {**display_names(code for code in targets if code != OTHERS), OTHERS: "mean of the others"}
+        return {names[p.target] + f" ({p.data})" * (targets[p.target] > 1): p for p in self.scores}
 
 
 def _floor(*parts: Curve) -> float | None:
@@ -392,7 +396,7 @@ def transfer_view(run: RunFolder) -> View:
     verdict: list[str] = []
     for experiment in groups:
         part = experiment.scores[0]
-        about = f"{part.model}, {part.task} from {experiment.names[part.source]}: "
+        about = f"{part.model}, {part.task} from {experiment.home}: "
         verdict += _plan_sentences(experiment, about if len(groups) > 1 else "")
     numbers: list[Fact] = []
     # Of the plan under which the others score highest:
@@ -406,7 +410,7 @@ def transfer_view(run: RunFolder) -> View:
         numbers.append(("in the others", number(mean.peak.value), ""))
         numbers += [] if isnan(mean.peak.floor) else [("by chance", number(mean.peak.floor), "")]
         numbers += [] if run.trained.empty else [("languages", str(len(run.languages)), "")]
-    figures = [_plan_figure(run, experiment, groups) for experiment in groups]
+    figures = [_plan_figure(experiment, groups) for experiment in groups]
     return View(
         "training",
         verdict if groups else _course_sentences(run),
@@ -419,19 +423,19 @@ def transfer_view(run: RunFolder) -> View:
 
 def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
     """A sentence for each plan, and which plan leaves the others most."""
-    names, source, sentences = experiment.names, experiment.scores[0].source, []
+    home, source, sentences = experiment.home, experiment.scores[0].source, []
     means = select(experiment.scores, target=OTHERS)
     for index, plan in enumerate(experiment.plans[:MOST_PLANS]):
-        scores = [part for part in experiment.scores if index in part.at]
-        home = select(scores, target=source)[0]
-        words = f"{head}{plan}: {home.measure} {_cell(home, index)} in {names[source]}"
-        for mean in select(scores, target=OTHERS):
+        sets = {name: part for name, part in experiment.sets.items() if index in part.at}
+        trained_in = select(sets.values(), target=source)[0]
+        words = f"{head}{plan}: {trained_in.measure} {_cell(trained_in, index)} in {home}"
+        for mean in select(sets.values(), target=OTHERS):
             floor, gap = mean.readings[index].floor, _cell(experiment.gaps["gap"], index)
             chance = "" if isnan(floor) else f", where chance gives {number(floor)}"
             words += f", {_cell(mean, index)} in the others{chance}, a gap of {gap}"
-        others = [part for part in scores if part.target not in (source, OTHERS)]
-        ranked = sorted(others, key=lambda part: -part.readings[index].value)
-        said = [f"{experiment.set_name(part, names)} {_cell(part, index, interval=False)}" for part in ranked]
+        others = [name for name, part in sets.items() if part.target not in (source, OTHERS)]
+        ranked = sorted(others, key=lambda name: -sets[name].readings[index].value)
+        said = [f"{name} {_cell(sets[name], index, interval=False)}" for name in ranked]
         if len(said) > 2 * MOST_LANGUAGES:
             said = [*said[:MOST_LANGUAGES], "...", *said[-MOST_LANGUAGES:]]
         sentences.append(f"{words} ({', '.join(said)})." if len(said) > 1 else f"{words}.")
@@ -501,45 +505,39 @@ def _widened(curve: Curve) -> Curve:
 
 def _plan_table(experiment: Experiment, *, named: bool) -> Table:
     """Plans down, test sets across, then what the others lose, and chance."""
-    names, part = experiment.names, experiment.scores[0]
-    title = f"{describe(part.measure).title}, {part.task} from {names[part.source]}"
-    sets = sorted(experiment.scores, key=lambda part: part.target == OTHERS)
-    heads = ["mean of the others" if own.target == OTHERS else experiment.set_name(own, names) for own in sets]
-    wide = [own for own in sets if len(sets) <= FEW_SETS + 1 or own.target in (OTHERS, sets[0].target)]
+    part = experiment.scores[0]
+    title = f"{describe(part.measure).title}, {part.task} from {experiment.home}"
+    sets = sorted(experiment.sets.items(), key=lambda pair: pair[1].target == OTHERS)
+    wide = [own for _, own in sets if len(sets) <= FEW_SETS + 1 or own.target in (OTHERS, sets[0][1].target)]
     gap, relative = (experiment.gaps.get(name) for name in ("gap", "relative_gap"))
     note = (
         f"Brackets hold {BRACKETS[experiment.several]}. The gap is the score in the language trained in less that "
         "in the others. Chance is what the models' own answers score when they are dealt out at random."
     )
-    columns = [*zip(heads, sets, strict=True), ("gap of the others", gap), ("relative gap", relative)]
-    plans = dict(enumerate(experiment.plans))
+    plans, columns = dict(enumerate(experiment.plans)), [*sets, ("gap of the others", gap), ("relative gap", relative)]
     table = _table(f"{part.model}, {title}" if named else title, plans, columns, note, [*wide, gap])
-    floors = [NOTHING if floor is None else number(floor) for floor in map(_floor, sets)]
+    floors = [NOTHING if floor is None else number(floor) for floor in (_floor(own) for _, own in sets)]
     chance = [["chance", *floors, NOTHING, NOTHING]] if set(floors) != {NOTHING} else []
     return replace(table, columns=["plan", *table.columns[1:]], rows=[*table.rows, *chance])
 
 
-def _plan_figure(run: RunFolder, experiment: Experiment, groups: Sequence[Experiment]) -> Figure:
+def _plan_figure(experiment: Experiment, groups: Sequence[Experiment]) -> Figure:
     """`transfer-TASK`: a line a language, the source dashed, the mean of the others thick with its interval."""
     part = experiment.scores[0]
-    title, home = describe(part.measure).title, run.names.get(part.source, part.source)
-    names = {**run.names, OTHERS: "mean of the others", part.source: f"{home}, trained in"}
-    targets = list(dict.fromkeys(own.target for own in experiment.scores))
-    lines = []
-    for own in experiment.scores:
-        look: dict[str, Any] = {"hue": targets.index(own.target), "band": False}
-        if own.target == OTHERS:
-            look = {"colour": DARK, "thick": True}
-        elif own.target == part.source:
-            look = {"colour": QUIET, "dash": 1}
-        lines.append(own.line(experiment.set_name(own, names), **PLAIN, **look))
+    title, targets = describe(part.measure).title, list(dict.fromkeys(own.target for own in experiment.scores))
+    looks: dict[str, dict[str, Any]] = {target: {"hue": hue, "band": False} for hue, target in enumerate(targets)}
+    looks |= {OTHERS: {"colour": DARK, "thick": True}, part.source: {"colour": QUIET, "dash": 1}}
+    lines = [
+        own.line(name + ", trained in" * (own.target == part.source), **PLAIN, **looks[own.target])
+        for name, own in experiment.sets.items()
+    ]
     models = {other.scores[0].model for other in groups}
     end = f"-{part.source}" if len(groups) > 1 else ""
     end += f"-{file_name(part.model)}" if len(models) > 1 else ""
     return Figure(
         f"transfer-{file_name(part.task)}{end}",
         f"{title} by plan, {part.task}",
-        f"{printable(part.model)}, {part.task} from {home}; {BANDS[experiment.several]}.",
+        f"{printable(part.model)}, {part.task} from {experiment.home}; {BANDS[experiment.several]}.",
         [Panel("", lines, floor=_floor(*experiment.scores))],
         ylabel=title,
         xlabel="",
@@ -557,25 +555,16 @@ def similarity_figures(run: RunFolder) -> Iterator[Figure]:
     rows = curves.with_trainings(rows[rows["target"] != OTHERS])
     groups = list(rows.groupby(["model", "task", "source"], sort=False))
     for key, group in groups:
-        model, task, source = map(str, key)
-        hues = {name: hue for hue, name in enumerate(dict.fromkeys(group["training"]))}
-        sides = {
-            f"{source} with the others": group[group["other_layer"].isna()],
-            "each model with its start": group[group["other_model"].ne("")],
+        (model, task, source), read = map(str, key), Results(group)
+        sides: dict[str, dict[str, Any]] = {
+            f"{source} with the others": {"other_layer": None},
+            "each model with its start": {"other_model": read.distinct("other_model")},
         }
-        panels = []
-        for title, side in sides.items():
-            means = side.groupby(["training", "layer"])["value"].mean()
-            lines = [
-                Line(name, [int(layer) for layer in means[name].index], means[name].tolist(), hue=hue)
-                for name, hue in hues.items()
-                if name in means.index
-            ]
-            panels += [Panel(title, lines)] if lines else []
+        lines = {name: {"training": name, "look": {"band": False}} for name in read.distinct("training")}
         caption = (
             f"{model}, {task} from {source}: debiased linear CKA on parallel text, mean over "
             f"{group['target'].nunique()} languages and all seeds. {map_view.EMBEDDING}"
         )
         end = "" if len(groups) == 1 else "-" + "-".join(map(file_name, (source, model)))
         name, title = f"languages-{file_name(task)}{end}", f"Languages by layer, {task}"
-        yield Figure(name, title, caption, panels, "CKA", xlabel="layer")
+        yield Figure(name, title, caption, panels(read, sides, lines), "CKA", xlabel="layer")
