@@ -405,6 +405,19 @@ class RunFolder:
         known = {(curve.measure, curve.method) for curve in self.by_layer}
         return next((overall(self.by_layer, *pair) for pair in LEADING if pair in known), None)
 
+    def map_at(self, end: str) -> "tuple[int, RunFolder, Curve] | None":
+        """The first (`min`) or last (`max`) step with the leading measure by layer: as a map, and the curve of it.
+
+        None where nothing was taken by layer, or several trainings were run.
+        """
+        rows = self.trained[self.trained["layer"].notna() & self.trained["value"].notna() & self.trained["task"].eq("")]
+        steps = rows.groupby(["measure", "method"])["step"].agg(end)
+        leading = next((pair for pair in LEADING if pair in steps.index), None)
+        if leading is None or len(self.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
+            return None
+        mapped = RunFolder(self.path, self.record, rows[rows["step"] == steps[leading]].assign(step=pd.NA))
+        return (int(steps[leading]), mapped, mapped.lead) if mapped.lead else None
+
     @cached_property
     def trainings(self) -> pd.DataFrame:
         """The rows with their column `training`, without trainings cut off where others of the same name were not.

@@ -24,6 +24,7 @@ import numpy as np
 from isogloss.errors import InputError
 from isogloss.figure import CHANCE, COLOURS, DARK, INK, QUIET, REFERENCE, RULE, SHADES, Figure, Line, Panel, printable
 from isogloss.files import write_bytes
+from isogloss.measures.registry import describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -211,7 +212,7 @@ def write_figure(figure: Figure, out: Path) -> list[Path]:
     layer = figure.chosen.get("Layer")
     along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""
     title = f"{figure.title} at layer {layer}" if layer else f"{figure.title} {along}".strip()
-    lower = " (lower is better)" if figure.better == "lower" else ""
+    lower = " (lower is better)" if describe(figure.measure).better == "lower" else ""
     sheet.suptitle(printable(title + lower), x=0.01, ha="left", fontsize=13, fontweight="bold")
     caption(sheet, printable(figure.caption))
     return save(sheet, out, figure.name)
@@ -331,12 +332,10 @@ def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> N
         dress_factors(axes)
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4 if small else 6))
-        if figure.axis is not None:
+        if axis := describe(figure.measure).axis:
             low, high = axes.get_ylim()
             least = min((value for line in panel.lines for value in line.value if not isnan(value)), default=0.0)
-            axes.set_ylim(
-                low if least < 0 or figure.axis[0] > low > 0 else figure.axis[0], min(1.02 * figure.axis[1], high)
-            )
+            axes.set_ylim(low if least < 0 or axis[0] > low > 0 else axis[0], min(1.02 * axis[1], high))
     if figure.reach:
         ends = [end for line in panel.lines for end in (*line.value, *line.low, *line.high) if not isnan(end)]
         middle = (min(ends) + max(ends)) / 2
@@ -390,8 +389,9 @@ def _draw_grid(figure: Figure) -> "Drawing":
     wide = max(0.24, min(0.62, 11 / len(columns)))
     wide = min(wide, 9 / len(columns)) if figure.xlabel == "step" else wide
     sheet, axes = new_figure(2.2 + wide * len(columns), 1.6 + 0.36 * len(rows))
-    low, high = shade_range(float(np.nanmin(cells)), float(np.nanmax(cells)), figure.axis)
-    shades = LinearSegmentedColormap.from_list("isogloss", SHADES[:: -1 if figure.better == "lower" else 1])
+    about = describe(figure.measure)
+    low, high = shade_range(float(np.nanmin(cells)), float(np.nanmax(cells)), about.axis)
+    shades = LinearSegmentedColormap.from_list("isogloss", SHADES[:: -1 if about.better == "lower" else 1])
     image: Any = axes.imshow(cells, cmap=shades, aspect="auto", vmin=low, vmax=high, interpolation="nearest")
     slanted = figure.kind == "matrix" and any(len(label) > 4 for label in columns)
     named = range(0, len(columns), ceil(len(columns) / MOST_NAMED_COLUMNS) if wide >= 0.24 else ceil(len(columns) / 10))
@@ -403,7 +403,7 @@ def _draw_grid(figure: Figure) -> "Drawing":
     axes.spines[:].set_visible(False)
     for row, column in np.argwhere(~np.isnan(cells)) if wide >= CELL_WITH_TEXT else ():
         dark = (cells[row, column] - low) / (high - low or 1) > LIGHT_TEXT
-        light = dark != (figure.better == "lower")
+        light = dark != (about.better == "lower")
         text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if light else INK}
         axes.text(column, row, f"{cells[row, column]:.2f}", **text)
     if figure.kind == "matrix":

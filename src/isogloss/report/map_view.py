@@ -53,10 +53,9 @@ def figures(run: RunFolder) -> list[Figure]:
     lead = (run.lead.measure, run.lead.method) if run.lead else None
     matrices = []
     for pair, parts in groups.items():
-        about = describe(pair[0])
         method = f", {METHOD_TITLES.get(pair[1], pair[1])}" if measures.count(pair[0]) > 1 else ""
         end = "" if pair == lead else f"-{'-'.join(map(file_name, pair))}"
-        look = {"title": about.title + method, "better": about.better, "axis": about.axis, "page_only": pair != lead}
+        look = {"title": describe(pair[0]).title + method, "measure": pair[0], "page_only": pair != lead}
         drawings.append(_heat_map(run, parts, f"heat-map{end}", look))
         if any(part.target for part in parts):
             matrices.append(_matrix(run, parts, means[pair], f"language-matrix{end}", look))
@@ -98,17 +97,14 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
         if own:
             title = f"{run.names[source]} → {run.names[target]}{f' ({data})' if several and data else ''}"
             panels.append(_panel(run, own, methods, title, pair=(source, target)))
-    about = describe(measure)
     return Figure(
         f"curve-{file_name(measure)}",
-        " ".join(filter(None, (about.title, METHOD_TITLES.get(methods[0]) if len(methods) == 1 else ""))),
+        " ".join(filter(None, (describe(measure).title, METHOD_TITLES.get(methods[0]) if len(methods) == 1 else ""))),
         " ".join(filter(None, (f"{printable(run.model)}.", first.note, thin, EMBEDDING))),
         panels,
         xlabel="layer",
         section="curves",
-        explanation=about.explanation,
-        better=about.better,
-        axis=about.axis,
+        measure=measure,
         chosen={"Show": AVERAGE},
     )
 
@@ -268,7 +264,7 @@ def map_sentences(run: RunFolder) -> list[str]:
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
-    sentences = [_lead(lead), _basis(lead, own), *name_partners(own, run.centre, lead)]
+    sentences = [_lead(lead), _basis(lead, own), *name_partners(run, run.centre, lead)]
     for measure, method in curves.LEADING[3:]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
@@ -353,9 +349,9 @@ def count_items(curve: Curve) -> str:
     return f"n = {curves.span_of(low, high)} {items}{' each' if curve.members > 1 else ''}"
 
 
-def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]:
+def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
     """Say which language lies nearest to the central one at the best layer, and which farthest; none for two."""
-    best = lead.best
+    best, parts = lead.best, select(run.by_layer, measure=lead.measure, method=lead.method)
     partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
     if len(partners) < 2 or lead.above_chance is False:
         return []

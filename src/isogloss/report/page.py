@@ -263,9 +263,11 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
                 look = {"c": index, **_differing(line, leave=(*NUMERIC, "hue", "colour"))}
                 lines.append(look if line.cell else {**look, "colour": ink})
             panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
-        explained = figure.explanation or figure.kind != "curves"
-        about = _differing(figure, leave=("panels", "page_only", "caption" if explained else ""))
-        drawn.append({**about, "panels": panels})
+        measure = describe(figure.measure)
+        words = measure.explanation or figure.caption if figure.kind == "curves" else ""
+        facts = {"words": words, "better": measure.better, **({"axis": measure.axis} if measure.axis else {})}
+        about = _differing(figure, leave=("panels", "page_only", "caption", "measure"))
+        drawn.append({**about, **facts, "panels": panels})
     numbers = [json.loads(own) for own in indices]
     steps = list(map(list, dict.fromkeys(tuple(own["steps"]) for own in numbers)))
     lead = run.lead  # its curve is drawn above the slider of the word map

@@ -64,46 +64,40 @@ def panels(run: RunFolder) -> list[StepPanel]:
     ).items():
         means = select(known, measure=measure + MEAN, kind=kind, unit=unit, layer=layer)
         charts += _panels(group, means, centre)
-    early, units = {"loss": 0, "perplexity": 1}, {unit: index for index, unit in enumerate(UNITS)}
-    return sorted(
-        charts,
-        key=lambda panel: (
-            early.get(panel.measure, 2),
-            units.get(panel.unit, len(UNITS)),
-            measures.index(panel.measure),
-        ),
-    )
+    early = {"loss": 0, "perplexity": 1}
+    units = {unit: index for index, unit in enumerate(UNITS)}
+
+    def order(panel: StepPanel) -> tuple[int, int, int]:
+        return early.get(panel.measure, 2), units.get(panel.unit, len(UNITS)), measures.index(panel.measure)
+
+    return sorted(charts, key=order)
 
 
 def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list[StepPanel]:
-    """The panel of one training, or of several: a line each, and for perplexity the trained text and others apart."""
-    kind, alone = group[0].kind, {}
+    """The panel of one training; of several, a line each, and panels of their own where these say more."""
+    first, kind, alone = group[0], group[0].kind, {}
     for name, parts in curves.grouped(group, attrgetter("training")).items():
         pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
         own_centre = centre if len({code for pair in pairs for code in pair}) > 2 else ""
         titled = (" " if kind in ATTRIBUTES else ", ").join(filter(None, (name, kind)))
-        lines = _lines(parts, select(means, training=name), centre=own_centre)
-        alone[name] = StepPanel(titled, lines, own_centre)
+        alone[name] = StepPanel(titled, _lines(parts, select(means, training=name), centre=own_centre), own_centre)
     if len(alone) == 1:
         return list(alone.values())
-    if group[0].measure == "perplexity":
-        # What is trained on, and the others pooled, a line a training:
+    apart = first.measure == "perplexity" or (all(curve.task for curve in group) and first.layer is None)
+    if first.measure == "perplexity":  # of what is trained on, and of the others pooled
         tuned = dict.fromkeys(curve.target for curve in select(group, data=HELD))
-        sides = {language_name(code): select(group, data=HELD, target=code) for code in tuned}
-        sides["other languages"] = select(group, target=OTHERS)
-        apart = [StepPanel(f"{side}, by plan", _by_training(own)) for side, own in sides.items() if own]
-        return [*apart, *alone.values()]
-    lines = _by_training([replace(chart.lead, training=name) for name, chart in alone.items() if chart.lead])
-    of_task = all(curve.task for curve in group) and group[0].layer is None  # other languages by plan, then each plan
-    together = "by plan" if group[0].measure == "loss" else "other languages, by plan"
-    led = [StepPanel(together if of_task else kind, lines)] if lines else []
-    return [*led, *alone.values()] if of_task or not led else led
-
-
-def _by_training(courses: Sequence[Curve]) -> list[Curve]:
-    """The first curve of each training, called by its name."""
-    trainings = curves.grouped(courses, attrgetter("training")).items()
-    return [replace(own[0], code=name, languages=(), leads=False) for name, own in trainings]
+        sides = {f"{language_name(code)}, by plan": select(group, data=HELD, target=code) for code in tuned}
+        sides["other languages, by plan"] = select(group, target=OTHERS)
+    else:
+        title = "by plan" if first.measure == "loss" else "other languages, by plan"
+        leads = [replace(chart.lead, training=name) for name, chart in alone.items() if chart.lead]
+        sides = {title if apart else kind: leads}
+    together = []
+    for title, own in sides.items():
+        trainings = curves.grouped(own, attrgetter("training"))
+        lines = [replace(same[0], code=name, languages=(), leads=False) for name, same in trainings.items()]
+        together += [StepPanel(title, lines)] if lines else []
+    return [*together, *alone.values()] if apart or not together else together
 
 
 def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> list[Curve]:
@@ -176,7 +170,6 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
             choice = {"Per": panel.unit or "item", **({"Layer": str(panel.layer)} if layered else {})}
             lines = [_line(run, panel, line) for line in panel.lines]
             drawn.append(Panel("", lines, choice=choice, note=_note(panel)))
-        shared: dict[str, Any] = {"better": about.better, "axis": about.axis}
         yield Figure(
             f"steps-{name}" if flat else f"steps-at-layers-{name}",
             title,
@@ -185,10 +178,9 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
             ylabel=AXIS_NAMES.get(measure, "").format(best.unit) if best.unit else "",
             log=about.logarithmic,
             section="training",
-            explanation=about.explanation,
+            measure=about.name,
             chosen=drawn[group.index(best)].choice,
             page_only=not flat,
-            **shared,
         )
         rows = [(panel, own.lines) for panel, own in zip(group, drawn, strict=True) if panel.unit == first.unit]
         rows.sort(key=lambda pair: -(pair[0].layer or 0))
@@ -209,8 +201,8 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
                 [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
                 kind="shades",
                 section="step-grid",
+                measure=about.name,
                 page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
-                **shared,
             )
 
 
@@ -280,8 +272,8 @@ def view(run: RunFolder) -> View:
             said = ["These rows hold steps but no value, so nothing can be said of the training."]
         said += map_view.map_sentences(own) if not said or own.lead else []
         verdict += [head + sentence for sentence in said]
-    layers = _layers_at(run, "max")
-    caution = layers is not None and layers[1].above_chance is False
+    at_end = run.map_at("max")
+    caution = at_end is not None and at_end[-1].above_chance is False
     figures = [*step_figures(run), *map_view.figures(run)]
     return View("training", verdict, facts(run), figures, caution=caution)
 
@@ -295,34 +287,17 @@ def facts(run: RunFolder) -> list[Fact]:
     for measure, label, per in (("loss", "training loss", "nats a"), ("perplexity", "held-out perplexity", "per")):
         for lead in select(leads, measure=measure)[:1]:
             numbers.append((label, curves.digits(lead.last.value), f"{per} {lead.unit}" if lead.unit else ""))
-    if layers := _layers_at(run, "max"):
-        numbers += map_view.layer_facts(layers[1], run.depth)
+    if at_end := run.map_at("max"):
+        numbers += map_view.layer_facts(at_end[-1], run.depth)
     return [*numbers, ("languages", str(len(run.languages)), "")]
-
-
-def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | None:
-    """The first (`min`) or last (`max`) step at which the leading measure was taken by layer, and its curves there.
-
-    The first curve is the mean over directions, then come the curves of the directions. None where nothing was taken by
-    layer, or several trainings were run.
-    """
-    layered = run.trained[run.trained["layer"].notna() & run.trained["value"].notna()]
-    taken = set(zip(layered["measure"], layered["method"], strict=True))
-    lead = next((pair for pair in curves.LEADING if pair in taken), None)
-    if lead is None or len(run.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
-        return None
-    measure, method = lead
-    step = int(layered.loc[(layered["measure"] == measure) & (layered["method"] == method), "step"].agg(end))
-    read = curves.curves(layered[layered["step"] == step])
-    return step, curves.overall(read, measure, method), select(read, measure=measure, method=method)
 
 
 def _meeting(run: RunFolder) -> list[str]:
     """Where the languages meet at the last step, how that compares with the first, and who is nearest."""
-    began, ended = (_layers_at(run, end) for end in ("min", "max"))
+    began, ended = run.map_at("min"), run.map_at("max")
     if began is None or ended is None:
         return []
-    (first, before, _), (last, curve, parts) = began, ended
+    (first, _, before), (last, at_end, curve) = began, ended
     best = curve.best
     told = f"{curve.name} ({map_view.ASKS[curve.measure]}) is {curve.say(best)}"
     if curve.above_chance is False:
@@ -340,7 +315,7 @@ def _meeting(run: RunFolder) -> list[str]:
     if since.startswith(SAME) and best < end in compared:
         change = _since(before, curve, end, step=first)
         sentences.append(f"At layer {end}, the last one read, it is {curve.say(end, floor=False)}{change}.")
-    return [*sentences, *map_view.name_partners(parts, run.centre, curve)]
+    return [*sentences, *map_view.name_partners(at_end, run.centre, curve)]
 
 
 def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
