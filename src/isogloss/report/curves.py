@@ -29,25 +29,13 @@ from isogloss.runs.table import training_name
 from isogloss.text import languages
 
 SHOWN_TOGETHER = ("drift", "transfer")
-POINT_COLUMNS = {"layer": "int64", "language": "str", "word": "str", "pair": "int64", "x": "float64", "y": "float64"}
+POINT_COLUMNS = ["layer", "language", "word", "pair", "x", "y"]
 POOLED, OTHERS = "all", "others"  # targets of readings over all languages' text, and over all but the trained one's
 HELD, TEST, ORACLE = "validation", "test", "oracle"
-LEADING = (
-    ("p@1", "centred"),
-    ("p@1", "csls"),
-    ("p@1", "cosine"),
-    ("cka", "debiased"),
-    ("word_agreement", "centred"),
-)
+RETRIEVAL = (("p@1", "centred"), ("p@1", "csls"), ("p@1", "cosine"))
+LEADING = (*RETRIEVAL, ("cka", "debiased"), ("word_agreement", "centred"))
 SHORT_TITLES = {"p@1": "P@1", "cka": "CKA", "word_agreement": "word agreement", "aer": "alignment error"}
-METHOD_TITLES = {
-    "cosine": "raw cosine",
-    "centred": "centred",
-    "csls": "CSLS",
-    "debiased": "debiased",
-    "itermax": "itermax",
-    "statistical": "statistical aligner",
-}
+METHOD_TITLES = {"cosine": "raw cosine", "csls": "CSLS", "statistical": "statistical aligner"}  # others are their names
 BOUNDS = ("value", "low", "high", "floor")
 bounds = attrgetter(*BOUNDS)  # the numbers of a reading
 NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
@@ -370,11 +358,10 @@ class RunFolder:
         self, path: Path, record: Mapping[str, Any], rows: pd.DataFrame, points: pd.DataFrame | None = None
     ) -> None:
         self.path, self.name, self.record, self.rows, self.points = path, path.name, record, rows, points
-        arguments, depth, command = record.get("arguments"), record.get("depth"), str(record.get("command", ""))
-        self.arguments: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
-        self.command = str(self.arguments.get("recipe", "")) if command == "sweep" else command
+        self.arguments: Mapping[str, Any] = record.get("arguments", {})
+        self.command = self.arguments["recipe"] if record.get("command") == "sweep" else record.get("command", "")
         self.model = str(record.get("model") or ", ".join(filter(None, rows["model"].unique())) or path.name)
-        self.depth = depth if isinstance(depth, int) else None
+        self.depth: int | None = record.get("depth")
         self.data = [str(name) for name in rows["data"].unique() if name]
         pooled = rows["step"].notna() & (rows["source"] == "") & rows["target"].isin((POOLED, OTHERS))
         pooled |= (rows["task"] != "") & (rows["target"] == OTHERS)
@@ -490,9 +477,7 @@ def parts(path: Path) -> list[Path]:
     Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
     """
     record = _record(path)
-    arguments = record.get("arguments")
-    recipe = arguments.get("recipe") if isinstance(arguments, dict) else None
-    if record.get("command") != "sweep" or recipe in SHOWN_TOGETHER:
+    if record.get("command") != "sweep" or record["arguments"]["recipe"] in SHOWN_TOGETHER:
         return [path]
     jobs = [path / "jobs" / name for name in record.get("jobs", {}).get("finished", [])]
     return [job for job in jobs if job.is_dir()] or [path]
@@ -500,16 +485,12 @@ def parts(path: Path) -> list[Path]:
 
 def read_run(path: Path) -> RunFolder:
     """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
-    file = path / "points.parquet"
-    points = None
+    file, points = path / "points.parquet", None
     if file.exists():
         try:
-            points = pd.read_parquet(file)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read as parquet ({error}); the run must be made again") from error
-        missing, expected = [name for name in POINT_COLUMNS if name not in points], ", ".join(POINT_COLUMNS)
-        require(not missing, f"{file} lacks the columns {', '.join(missing)}; expected {expected}")
-        points = points[list(POINT_COLUMNS)].dropna().astype(POINT_COLUMNS).reset_index(drop=True)
+            points = pd.read_parquet(file)[POINT_COLUMNS]
+        except (KeyError, OSError, ValueError) as error:
+            raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
     return RunFolder(path, _record(path), read_rows(path), None if points is None or points.empty else points)
 
 

@@ -285,6 +285,8 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         if line.best is not None:
             ring: dict[str, Any] = {"markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8}
             axes.plot([line.best], [_at(line, line.best)], "o", markeredgecolor=ink, **ring)
+    for name, value in panel.references.items():
+        axes.axhline(value, color=REFERENCE, linewidth=1.3, linestyle=(0, (7, 4)), label=name)
     floors = next((line for line in panel.lines if len(line.floor) and not line.faint), None)
     if floors is not None:
         axes.plot(floors.steps, floors.floor, color=CHANCE, linewidth=1.1, linestyle=(0, (3, 3)), label="chance")
@@ -292,15 +294,11 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         axes.axvline(mark, color=RULE, linewidth=1.0, zorder=0)
     if panel.floor is not None:
         axes.axhline(panel.floor, color=QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0, label="chance")
-    for name, value in panel.references.items():
-        axes.axhline(value, color=REFERENCE, linewidth=1.3, linestyle=(0, (7, 4)), label=name)
     title = "\n".join(map(printable, panel.title.split("\n")))
     axes.set_title(title, fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
     _dress_axes(axes, panel, figure, small=small)
-    handles, labels = axes.get_legend_handles_labels()
-    if legend and len(labels) > 1:
-        order = sorted(range(len(labels)), key=lambda index: labels[index] == "chance")
-        axes.legend([handles[index] for index in order], [labels[index] for index in order], loc="best", fontsize=8.5)
+    if legend and len(axes.get_legend_handles_labels()[1]) > 1:
+        axes.legend(loc="best", fontsize=8.5)
 
 
 def inks(lines: Sequence[Line]) -> list[str]:

@@ -97,9 +97,10 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
         if own:
             title = f"{run.names[source]} → {run.names[target]}{f' ({data})' if several and data else ''}"
             panels.append(_panel(run, own, methods, title, pair=(source, target)))
+    method = METHOD_TITLES.get(methods[0], methods[0]) if len(methods) == 1 else ""
     return Figure(
         f"curve-{file_name(measure)}",
-        " ".join(filter(None, (describe(measure).title, METHOD_TITLES.get(methods[0]) if len(methods) == 1 else ""))),
+        f"{describe(measure).title} {method}".strip(),
         " ".join(filter(None, (f"{printable(run.model)}.", first.note, thin, EMBEDDING))),
         panels,
         xlabel="layer",
@@ -265,7 +266,7 @@ def map_sentences(run: RunFolder) -> list[str]:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
     sentences = [_lead(lead), _basis(lead, own), *name_partners(run, run.centre, lead)]
-    for measure, method in curves.LEADING[3:]:
+    for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
         curve = overall(parts, measure, method)

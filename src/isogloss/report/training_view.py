@@ -182,17 +182,16 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
             chosen=drawn[group.index(best)].choice,
             page_only=not flat,
         )
-        rows = [(panel, own.lines) for panel, own in zip(group, drawn, strict=True) if panel.unit == first.unit]
-        rows.sort(key=lambda pair: -(pair[0].layer or 0))
-        trainings = dict.fromkeys(line.code for panel, _ in rows if panel.by_training for line in panel.lines)
-        codes = [""] if any(panel.lead for panel, _ in rows) else list(trainings)
-        for code in codes if layered and len(rows) > 1 else ():
-            shades = [
-                replace(line, label=f"layer {panel.layer}")
-                for panel, own in rows
-                for line in own
-                if (line.code == code if code else line.thick)
-            ]
+        own = [(panel, chart.lines) for panel, chart in zip(group, drawn, strict=True) if panel.unit == first.unit]
+        own.sort(key=lambda pair: -(pair[0].layer or 0))
+        cells = [
+            replace(line, label=f"layer {panel.layer}")
+            for panel, lines in own
+            for line in lines
+            if line.thick or panel.by_training
+        ]
+        grids = curves.grouped(cells, lambda line: "" if line.thick else line.code)
+        for code, shades in grids.items() if layered and len(own) > 1 else ():
             over = f"Average over {shades[0].members} curves." if shades[0].members > 1 else ""
             yield Figure(
                 f"steps-layers-{name}{f'-{file_name(code)}' if code else ''}",

@@ -17,7 +17,7 @@ import pandas as pd
 from scipy.linalg import orthogonal_procrustes
 
 from isogloss.errors import InputError
-from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, language_look, mix, printable
+from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, SHAPES, language_look, mix, printable
 from isogloss.files import write_bytes
 from isogloss.report.curves import RunFolder, display_names
 from isogloss.report.draw_matplotlib import FontChoice, caption, characters_by_script, drawing, new_figure, save
@@ -34,16 +34,7 @@ LONGEST_LABEL, LONGEST_TITLE = 24, 46
 SHEET = 6
 SIDES = ((6, 0, "left", "center"), (-6, 0, "right", "center"), (0, 6, "center", "bottom"), (0, -6, "center", "top"))
 # The marker of each shape, and the area that looks as large as a circle's:
-MARKERS = {
-    "circle": ("o", 1.0),
-    "square": ("s", 1.0),
-    "triangle": ("^", 1.25),
-    "diamond": ("D", 0.8),
-    "wedge": ("v", 1.25),
-    "plus": ("P", 1.5),
-    "star": ("*", 2.4),
-    "hexagon": ("h", 1.2),
-}
+MARKERS = dict(zip(SHAPES, zip("os^DvP*h", (1.0, 1.0, 1.25, 0.8, 1.25, 1.5, 2.4, 1.2), strict=True), strict=True))
 MOST_FRAMES = 100
 BETWEEN = (7, 3, 1)  # pictures between two layers: each is half the one before, so frames can be halved
 MOST_BYTES = 3_000_000
