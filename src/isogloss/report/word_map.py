@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.linalg import orthogonal_procrustes
 
-from isogloss.errors import InputError
 from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, SHAPES, language_look, mix, printable
 from isogloss.files import write_bytes
 from isogloss.report.curves import RunFolder, display_names
@@ -261,10 +260,8 @@ def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
 
 def frames(points: WordMap, between: int) -> "Iterator[Image]":
     """Every layer and `between` pictures on the way to the next."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise InputError("the animation needs Pillow: pip install 'isogloss[report]'") from error
+    from PIL import Image
+
     figure, axes = new_figure(6.6, 5.3)
     layout: Any = figure.get_layout_engine()
     layout.set(h_pad=0.1, w_pad=0.1)
