@@ -491,7 +491,7 @@ def read_run(path: Path) -> RunFolder:
             points = pd.read_parquet(file)[POINT_COLUMNS]
         except (KeyError, OSError, ValueError) as error:
             raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
-    return RunFolder(path, _record(path), read_rows(path), None if points is None or points.empty else points)
+    return RunFolder(path, _record(path), read_rows(path), points)
 
 
 def _record(folder: Path) -> Mapping[str, Any]:

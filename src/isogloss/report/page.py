@@ -251,7 +251,6 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     Of figures, panels and lines what differs from empty ones is sent, and of a line the index of its numbers, which
     lines of several panels may share.
     """
-    points = None if run.points is None else word_map.word_map(run.points)
     indices: dict[str, int] = {}  # the numbers of a line as JSON -> their index
     drawn = []
     for figure in figures:
@@ -279,7 +278,7 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         "figures": drawn,
         "steps": steps,
         "curves": [{**own, "steps": steps.index(own["steps"])} for own in numbers],
-        "map": None if points is None else word_map.payload(points),
+        "map": None if run.points is None else word_map.payload(word_map.word_map(run.points)),
         "table": table_payload(run.rows),
     }
 

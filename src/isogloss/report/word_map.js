@@ -352,10 +352,8 @@ function mapSide(state, runs, act) {
     const missing = Object.keys(map.scripts).filter((script) => !drawable(map.scripts[script]));
     const drawn = (word) => [...word].every((letter) => /\s/.test(letter) || drawable(letter));
     state.readable = missing.length ? drawn : () => true;
-    const [kept, total] = [whole(map.kept), whole(map.total)];
-    const thinned = `Shown: ${kept} of ${total} groups of translations, evenly spread, to keep the page light. `;
     const lacking = `This browser has no font for ${missing.join(", ")}, so those words carry no label.`;
-    note.replaceChildren((map.kept < map.total ? thinned : "") + (missing.length ? lacking : ""));
+    note.replaceChildren(missing.length ? lacking : "");
     note.classList.toggle("warning", missing.length > 0);
   }
 

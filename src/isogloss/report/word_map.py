@@ -1,8 +1,8 @@
 """The word map: t-SNE points made ready for drawing, as a figure, a sheet of layers, and an animation.
 
 A projection to the plane has no unit, no up and no left. So each layer is centred, scaled to the same size, and turned
-or mirrored (never bent) to lie as near as it can to the layer before it. Points are thinned by whole groups of
-translations. Strays beyond the frame are moved to its edge. The points themselves are computed by the map recipe.
+or mirrored (never bent) to lie as near as it can to the layer before it. Strays beyond the frame are moved to its edge.
+The points themselves are computed by the map recipe, each word at every layer.
 """
 
 import io
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from PIL.Image import Image
 
-MOST_POINTS = 1200
 WIDE = 1.4  # the frame is this much wider than high
 EDGE = 0.15  # room for the words that lie beyond the middle 96%
 MOST_LABELS = 30
@@ -51,7 +50,6 @@ class WordMap:
         positions: by layer, of shape (points, 2): x within about [-1.4, 1.4] and y within about [-1, 1].
         looks: how the points of each language look, as `language_look` says.
         groups: the points of each translation group, the central language's first.
-        total: how many translation groups there were before thinning.
     """
 
     title: str
@@ -59,7 +57,6 @@ class WordMap:
     positions: Mapping[int, Positions]
     looks: Mapping[str, Mapping[str, str]]
     groups: Sequence[Sequence[int]]
-    total: int
 
     def members(self, code: str) -> npt.NDArray[np.intp]:
         """The indices of a language's points."""
@@ -70,30 +67,17 @@ class WordMap:
         return [positions[[group[0], other]] for group in self.groups for other in group[1:]]
 
 
-def word_map(
-    points: pd.DataFrame, languages: Sequence[str] = (), *, title: str = "", centre: str = "", most: int = MOST_POINTS
-) -> WordMap | None:
-    """The drawable word map of a run's points; None when no word is there at every layer.
+def word_map(points: pd.DataFrame, languages: Sequence[str] = (), *, title: str = "", centre: str = "") -> WordMap:
+    """The drawable word map of a run's points.
 
     Args:
         points: the columns layer, language, word, pair, x and y.
         languages: the languages in the order that gives them their colours; others follow.
         title: the name of the model.
         centre: the language whose words are joined to their translations.
-        most: how many points a layer has at most; whole translation groups are left out.
     """
     layers = sorted(int(layer) for layer in points["layer"].unique())
-    data = points.drop_duplicates(["layer", "pair", "language", "word"])
-    present = data.groupby(["pair", "language", "word"], sort=False)["layer"].transform("nunique")
-    data = data[present == len(layers)]
-    groups = kept = data["pair"].drop_duplicates().tolist()
-    points_a_layer = len(data) // max(len(layers), 1)
-    if points_a_layer > most:  # whole translation groups, evenly spread over the list
-        places = np.linspace(0, len(groups) - 1, max(1, len(groups) * most // points_a_layer))
-        kept = list({groups[int(place)] for place in places})
-    data = data[data["pair"].isin(kept)].sort_values(["layer", "pair", "language", "word"], kind="stable")
-    if data.empty:
-        return None
+    data = points.sort_values(["layer", "pair", "language", "word"], kind="stable")
     first = data[data["layer"] == layers[0]].reset_index(drop=True)
     raw = data[["x", "y"]].to_numpy(dtype="float64").reshape(len(layers), len(first), 2)  # (layers, points, 2)
     own = first["language"].tolist()
@@ -105,7 +89,6 @@ def word_map(
         positions=dict(zip(layers, _align(raw), strict=True)),
         looks={code: language_look(codes.index(code), code, name) for code, name in names.items()},
         groups=[sorted(group, key=lambda at: own[at] != centre) for group in first.groupby("pair").indices.values()],
-        total=len(groups),
     )
 
 
@@ -138,8 +121,6 @@ def payload(points: WordMap) -> dict[str, Any]:
         **{name: points.words[name].tolist() for name in ("language", "word", "pair")},
         "x": x.tolist(),
         "y": y.tolist(),
-        "total": points.total,
-        "kept": len(points.groups),
         "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words["word"]).items()},
     }
 
@@ -150,11 +131,9 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     `word-map` is one layer with labels on some of the words, `word-map-layers` several layers side by side, and
     `layers.gif` the way from layer to layer. Every second picture of that is left out until the file is below 3 MB.
     """
-    points = None
-    if run.points is not None:
-        points = word_map(run.points, run.languages, title=run.model, centre=run.centre)
-    if points is None:
+    if run.points is None:
         return []
+    points = word_map(run.points, run.languages, title=run.model, centre=run.centre)
     every = list(points.positions)
     best = run.lead.best if run.lead is not None and run.lead.best in every else every[-1]
     names = (look["name"] for look in points.looks.values())
@@ -163,10 +142,8 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         draw_map(axes, points, points.positions[best], size=26)
         axes.set_title(f"{points.title}: words at layer {best}")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
-        kept = len(points.groups)
         about = "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge."
-        thinned = "" if kept == points.total else f"{kept:,} of {points.total:,} groups of translations."
-        caption(figure, " ".join(filter(None, (about, thinned, fonts.caption()))))
+        caption(figure, f"{about} {fonts.caption()}".strip())
         figure.draw_without_rendering()
         _label(axes, points, fonts, points.positions[best])
         files = save(figure, out, "word-map")
