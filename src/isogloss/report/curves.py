@@ -351,7 +351,7 @@ class RunFolder:
     command, as far as the record has them. command: what made the run; of a sweep that of its jobs. model: what was
     measured, from the record or else the rows. depth: how many blocks the model has, where the record says so; not all
     of them need have been read. data: names of the data sets, and languages: codes, in order of appearance, in the rows
-    and then in the points. names: the languages by name. centre: the language that the others are compared with.
+    and then in the points. centre: the language that the others are compared with.
     """
 
     def __init__(
@@ -363,12 +363,9 @@ class RunFolder:
         self.model = str(record.get("model") or ", ".join(filter(None, rows["model"].unique())) or path.name)
         self.depth: int | None = record.get("depth")
         self.data = [str(name) for name in rows["data"].unique() if name]
-        pooled = rows["step"].notna() & (rows["source"] == "") & rows["target"].isin((POOLED, OTHERS))
-        pooled |= (rows["task"] != "") & (rows["target"] == OTHERS)
-        pairs = rows[~pooled][["source", "target"]].drop_duplicates()
-        drawn: Sequence[str] = () if points is None else list(points["language"].unique())
-        self.languages = [code for code in dict.fromkeys([*pairs.to_numpy().ravel(), *drawn]) if code]
-        self.names = display_names(self.languages)
+        pairs = rows[["source", "target"]].drop_duplicates().to_numpy().ravel()
+        codes = dict.fromkeys([*pairs, *([] if points is None else points["language"].unique())])
+        self.languages = [code for code in codes if code not in ("", POOLED, OTHERS)]
         self.centre = central_language(zip(rows["source"], rows["target"], strict=True))
 
     @cached_property
@@ -414,10 +411,8 @@ class RunFolder:
         """
         rows = with_trainings(self.rows)
         tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]
-        done = pd.MultiIndex.from_frame(rows[["training", "seed"]]).isin(
-            pd.MultiIndex.from_frame(tested[["training", "seed"]])
-        )
-        return rows[done | rows["seed"].isna() | ~rows["training"].isin(tested["training"])]
+        whole, each = (pd.MultiIndex.from_frame(own[["training", "seed"]]) for own in (tested, rows))
+        return rows[each.isin(whole) | rows["seed"].isna() | ~rows["training"].isin(tested["training"])]
 
     @cached_property
     def by_step(self) -> list[Curve]:
@@ -502,18 +497,10 @@ def _record(folder: Path) -> Mapping[str, Any]:
 def language_name(code: str) -> str:
     """The English name of a language code; an unknown code is its own name.
 
-    >>> language_name("nl"), language_name("nld"), language_name("zh-Hans"), language_name("??")
-    ('Dutch', 'Dutch', 'Chinese', '??')
+    >>> language_name("nl"), language_name("zh-Hans"), language_name("??")
+    ('Dutch', 'Chinese', '??')
     """
-    short = code.replace("_", "-").split("-")[0].lower()
-    return languages.name(short) if languages.is_code(short) else code
-
-
-def display_names(codes: Iterable[str]) -> dict[str, str]:
-    """A name for each code; codes that would share a name keep the code behind it."""
-    names = {code: language_name(code) for code in codes}
-    shared = Counter(names.values())
-    return {code: f"{name} ({code})" if shared[name] > 1 else name for code, name in names.items()}
+    return languages.name(code) if languages.is_code(code) else code
 
 
 def listed(names: Sequence[str]) -> str:
@@ -552,10 +539,11 @@ def digits(value: float) -> str:
     return f"{rounded:#.4g}".rstrip(".") if abs(rounded) >= 1e-4 else f"{rounded:.3e}"
 
 
-def span_of(low: int, high: int) -> str:
-    """A count, or the range of counts.
+def span_of(counts: Iterable[int]) -> str:
+    """A count, or the range of counts; empty where none is known.
 
-    >>> span_of(1000, 1000), span_of(90, 1000)
-    ('1,000', '90 to 1,000')
+    >>> span_of([1000]), span_of([1000, 90, 0]), span_of([0])
+    ('1,000', '90 to 1,000', '')
     """
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    known = sorted({count for count in counts if count})
+    return f"{known[0]:,} to {known[-1]:,}" if len(known) > 1 else "".join(f"{count:,}" for count in known)

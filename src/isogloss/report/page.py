@@ -167,7 +167,7 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
 
 
 def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
-    with drawing([run.model, *run.data, *run.names.values()]):
+    with drawing([run.model, *run.data, *map(curves.language_name, run.languages)]):
         written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
     return written + word_map.write_word_maps(run, out)
 
@@ -187,7 +187,7 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     filled |= {"word-map" for run in runs if run.points is not None}
     mapped = any(view.mark == "map" for view in views) or bool(filled & set(OF_A_MAP))
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
-    names = curves.display_names(dict.fromkeys(code for run in runs for code in run.languages))
+    names = {code: curves.language_name(code) for run in runs for code in run.languages}
     both = list(zip(runs, views, strict=True))
     payload = {
         "languages": [language_look(index, code, name) for index, (code, name) in enumerate(names.items())],

@@ -24,7 +24,7 @@ from isogloss.measures import FORMS
 from isogloss.measures.registry import describe
 from isogloss.papers.results import Results, panels
 from isogloss.report import curves, map_view, training_view
-from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, display_names, grouped, number, select
+from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, grouped, language_name, number, select
 
 UNITS = {"lexicon": "word", "rotate": "sentence"}
 METHODS = {"lexicon": "csls", "rotate": "cosine"}  # what the papers read; the other one is in the rows
@@ -60,8 +60,7 @@ def _highest(parts: Iterable[Curve]) -> Curve:
 
 def _named(part: Curve) -> tuple[str, str]:
     """Both languages of a curve by name, the source first."""
-    names = display_names([part.source, part.target])
-    return names[part.source], names[part.target]
+    return language_name(part.source), language_name(part.target)
 
 
 def _title(run: RunFolder) -> str:
@@ -358,14 +357,13 @@ class Experiment:
     @cached_property
     def home(self) -> str:
         """The name of the language trained in."""
-        source = self.scores[0].source
-        return display_names(part.target for part in self.scores).get(source, source)
+        return language_name(self.scores[0].source)
 
     @cached_property
     def sets(self) -> dict[str, Curve]:
         """The scores by the name of their language, with that of the test set where a language has several."""
         targets = Counter(part.target for part in self.scores)
-        names = {**display_names(code for code in targets if code != OTHERS), OTHERS: "mean of the others"}
+        names = {**{code: language_name(code) for code in targets}, OTHERS: "mean of the others"}
         return {names[p.target] + f" ({p.data})" * (targets[p.target] > 1): p for p in self.scores}
 
 
@@ -471,8 +469,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
     ):
         sets = grouped(select(read, measure=measure, task=task, source=source, training=training), attrgetter("target"))
         courses = {target: curves.average([_widened(curve) for curve in own]) for target, own in sets.items()}
-        names = display_names(code for code in courses if code != OTHERS)
-        ends = {OTHERS: "the others", source: names.get(source, "")}
+        ends = {OTHERS: "the others", source: language_name(source)}
         said = [
             f"{went(courses[code])} in {name} ({courses[code].from_to()})"
             for code, name in ends.items()
@@ -480,7 +477,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
         ]
         others = {code: curve for code, curve in courses.items() if code not in ends}
         single = [
-            f"{names[code]} ({curve.from_to(steps=False).removeprefix('from ')}, {went(curve)})"
+            f"{language_name(code)} ({curve.from_to(steps=False).removeprefix('from ')}, {went(curve)})"
             for code, curve in others.items()
             if curve.turn
         ]

@@ -213,7 +213,7 @@ def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
     so dashes begin with it. What stands for all is dark, and chance is drawn once, with it.
     """
     drawn = curve.thin(most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
-    spelt = " → ".join(run.names.get(code, code) for code in curve.languages)
+    spelt = " → ".join(map(language_name, curve.languages))
     label = curve.code.removesuffix(" → ".join(curve.languages)) + spelt if curve.languages else curve.code
     if curve.code == POOLED:
         label = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
@@ -234,7 +234,7 @@ def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
 def _note(panel: StepPanel) -> str:
     """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
     readings = [reading for line in panel.lines for reading in line.readings.values()]
-    counts = [reading.n for reading in readings if reading.n]
+    counts = curves.span_of(reading.n for reading in readings)
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
     items = f" {panel.unit}s a reading" if panel.measure == "loss" and panel.unit in LOSSES else items
     items = items or (f" {panel.unit}s" if panel.unit and panel.measure not in ("gap", "relative_gap") else "")
@@ -243,7 +243,7 @@ def _note(panel: StepPanel) -> str:
     bands = "Bands: intervals" if panel.layer is None or panel.by_training else "Band: interval"
     seeds = max(line.seeds for line in panel.lines)
     band = f"{bands} over {seeds} seeds." if seeds > 1 else f"{bands}."
-    count = f"n = {curves.span_of(min(counts), max(counts))}{items}." if counts else ""
+    count = f"n = {counts}{items}." if counts else ""
     total = max(len(line.at) for line in panel.lines)
     most = MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER
     left_out = f"Drawn: {most} of {total:,} readings; all are in the run's rows." if total > most else ""
@@ -330,8 +330,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     if panel is None or panel.lead is None:
         return []
     lead, lines = panel.lead, [line for line in panel.lines if line.languages]
-    names = curves.display_names(code for line in lines for code in line.languages)
-    of = f" of {names[lead.languages[0]]}" if lead.languages else ""
+    of = f" of {language_name(lead.languages[0])}" if lead.languages else ""
     per = f" per {panel.unit}" if panel.unit else ""
     mean = ", all languages pooled" if lead.target == POOLED else f", average over {len(lines)} languages"
     told = "" if lead.languages else mean
@@ -340,7 +339,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     ranked = sorted(lines, key=lambda line: line.last.value)
     low, high = (ranked[0], ranked[-1]) if ranked else (lead, lead)
     if low.last.high < high.last.low or (not low.last.known and low.last.value < high.last.value):
-        near, far = (f"{names[line.languages[0]]} ({line.reading(-1)})" for line in (low, high))
+        near, far = (f"{language_name(line.languages[0])} ({line.reading(-1)})" for line in (low, high))
         sentence = f"{sentence[:-1]}; it is lowest for {near} and highest for {far}."
     # Languages whose perplexity was lower before the end: clearly, or by less than the intervals.
     clear, slight = [], []
@@ -348,7 +347,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
         step = min(line.at, key=lambda step: line.readings[step].value)
         if not line.last.value > line.readings[step].value:
             continue
-        name, since, lowest = names[line.languages[0]], f"{step:,}", line.at.index(step)
+        name, since, lowest = language_name(line.languages[0]), f"{step:,}", line.at.index(step)
         if line.apart(lowest, -1):
             ends = f"({line.reading(lowest)} then, {line.reading(-1)} at the end)"
             clear.append(f"{name} from step {since} on {ends}")

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.linalg import orthogonal_procrustes
 
-from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, SHAPES, language_look, mix, printable
+from isogloss.figure import QUIET, RULE, SHAPES, language_look, printable
 from isogloss.files import write_bytes
-from isogloss.report.curves import RunFolder, display_names
+from isogloss.report.curves import RunFolder, language_name
 from isogloss.report.draw_matplotlib import FontChoice, caption, characters_by_script, drawing, new_figure, save
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ def word_map(points: pd.DataFrame, languages: Sequence[str] = (), *, title: str 
     first = data[data["layer"] == layers[0]].reset_index(drop=True)
     raw = data[["x", "y"]].to_numpy(dtype="float64").reshape(len(layers), len(first), 2)  # (layers, points, 2)
     own = first["language"].tolist()
-    codes = list(dict.fromkeys([*languages, *own]))
-    names = display_names(code for code in codes if code in own)
+    codes = enumerate(dict.fromkeys([*languages, *own]))
+    looks = {code: language_look(index, code, language_name(code)) for index, code in codes}
     return WordMap(
         title=printable(title),
         words=first[["language", "word", "pair"]],
         positions=dict(zip(layers, _align(raw), strict=True)),
-        looks={code: language_look(codes.index(code), code, name) for code, name in names.items()},
+        looks={code: look for code, look in looks.items() if code in own},
         groups=[sorted(group, key=lambda at: own[at] != centre) for group in first.groupby("pair").indices.values()],
     )
 
@@ -271,12 +271,7 @@ def encode(pictures: "Sequence[Image]", between: int) -> bytes:
     """Pictures as a looping GIF with one small palette: a rest at each layer, a moment in between."""
     from PIL import Image
 
-    # White, greys, and each language colour on its way to white: the only colours there are, edges included.
-    greys = [mix(INK, PAPER, step / 11) for step in range(12)]
-    tints = [mix(ink, PAPER, share) for ink in COLOURS for share in (0.0, 0.15, 0.35, 0.55, 0.75)]
-    colours = [*greys, *tints, mix(QUIET, PAPER, 0.3)]
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(bytes.fromhex("".join([*colours, *[PAPER] * (64 - len(colours))]).replace("#", "")))
+    palette = pictures[0].quantize(64)  # all pictures have the colours of the first
     small = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     durations = [REST if step % (between + 1) == 0 else MOMENT for step in range(len(small))]
     durations[-1] = END
