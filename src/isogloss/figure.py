@@ -111,9 +111,7 @@ class Figure:
         kind: `curves`, `shades` (a grid, a line a row, a step a column) or `matrix` (a grid, a line a cell, of which
             the value at the chosen step is shown).
         section: the id of the page's section that it belongs to.
-        explanation: what its measure means, for a reader who never met it.
-        better: which values are better: `higher`, `lower` or `neither`.
-        axis: the range that the measure is drawn on, where it has a natural one.
+        measure: what is measured, where that is one thing: it tells what is better, and the axis.
         chosen: the entries of the menus that are chosen at first, and that the files show.
         columns: how many panels stand side by side; 0 lets their number decide.
         shared: whether the panels of a column share their vertical axis.
@@ -131,9 +129,7 @@ class Figure:
     ticks: Mapping[float, str] = field(default_factory=dict)
     kind: Literal["curves", "shades", "matrix"] = "curves"
     section: str = "scores"
-    explanation: str = ""
-    better: str = "neither"
-    axis: tuple[float, float] | None = None
+    measure: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
     columns: int = 0
     shared: bool = False

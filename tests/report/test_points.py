@@ -1,4 +1,4 @@
-"""The word map's points: what scaling, turning and thinning keep."""
+"""The word map's points: what scaling and turning keep."""
 
 import numpy as np
 import pandas as pd
@@ -44,21 +44,6 @@ def test_everything_stays_in_the_frame():
     assert np.abs(x[..., 0]).max() <= WIDE + EDGE + 1e-9
     assert np.abs(x[..., 1]).max() <= 1 + EDGE + 1e-9
     assert x.std() > 0.2
-
-
-def test_thinning_keeps_whole_groups_of_translations():
-    shape = Shape(words=300)
-    drawn = word_map(word_points(shape), most=200)
-    counts = drawn.words["pair"].value_counts()
-    assert set(counts) == {len(shape.languages)}
-    assert len(drawn.words) <= 200
-    assert (len(drawn.groups), drawn.total) == (40, 300)
-
-
-def test_words_missing_at_a_layer_are_left_out():
-    data = points_of(triangle(), triangle())
-    assert word_map(data.drop(index=4)).words["word"].tolist() == ["word0", "word2"]
-    assert word_map(data[(data["layer"] == 0) ^ (data["pair"] == 1)]) is None
 
 
 def test_points_that_are_all_the_same_do_not_divide_by_zero():

@@ -9,7 +9,6 @@ folder in half precision, and `isogloss report` draws the map later.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from isogloss.errors import InputError
 from isogloss.files import whole
 from isogloss.progress import progress
 from isogloss.runs.run import Run
@@ -29,17 +27,6 @@ from isogloss.text.vocabulary import Vocabulary
 Array = NDArray[np.float32]
 
 TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """Words for the map: language, spelling and translation group of each, and its vectors (layers, words, width)."""
-
-    layers: list[int]
-    languages: list[str]
-    words: list[str]
-    pairs: list[int]
-    vectors: Array
 
 
 def draw(
@@ -57,16 +44,17 @@ def draw(
     """
     if (run.folder / "points.parquet").is_file() or (run.folder / "words.safetensors").is_file():
         return
-    chosen = choose(words, vectors, layers, points)
-    if len(chosen.words) < 5:
-        run.note(f"no word map: only {len(chosen.words)} words were found that translate each other")
+    chosen, own = choose(words, vectors, points)
+    facts = {"layers": layers, **chosen, **how}
+    if len(chosen["words"]) < 5:
+        run.note(f"no word map: only {len(chosen['words'])} words were found that translate each other")
     elif find_spec("openTSNE") is None:
-        metadata = {name: json.dumps(fact) for name, fact in {**vars(chosen), **how}.items() if name != "vectors"}
         with whole(run.folder / "words.safetensors") as beside:
-            save_file({"vectors": chosen.vectors.astype(np.float16)}, beside, metadata)
+            metadata = {name: json.dumps(fact) for name, fact in facts.items()}
+            save_file({"vectors": own.astype(np.float16)}, beside, metadata)
         run.note("the word map was not drawn here: openTSNE is not installed; `isogloss report` draws it where it is")
     else:
-        _write(chosen, run.folder, how)
+        _write(run.folder, own, facts)
 
 
 def draw_later(folder: Path) -> None:
@@ -77,13 +65,16 @@ def draw_later(folder: Path) -> None:
     with safe_open(path, framework="numpy") as file:
         facts = {name: json.loads(text) for name, text in file.metadata().items()}
         vectors = file.get_tensor("vectors").astype(np.float32)
-    how = {name: facts.pop(name) for name in ("centre", "perplexity", "seed")}
-    _write(Chosen(**facts, vectors=vectors), folder, how)
+    _write(folder, vectors, facts)
     path.unlink()
 
 
-def choose(words: Vocabulary, vectors_of: Mapping[str, Array], layers: list[int], points: int) -> Chosen:
-    """The words of the first language with translations in most languages, most frequent first, and those."""
+def choose(words: Vocabulary, vectors: Mapping[str, Array], points: int) -> tuple[dict[str, list[Any]], Array]:
+    """The words of the first language with translations in most languages, most frequent first, and those.
+
+    Returns:
+        The `languages`, `words` and translation groups, `pairs`, of the points; and the vectors (layers, words, width).
+    """
     first = next(iter(words.pairs))[0]
     translations: dict[int, dict[str, int]] = {}
     for (_, target), found in words.pairs.items():
@@ -93,33 +84,34 @@ def choose(words: Vocabulary, vectors_of: Mapping[str, Array], layers: list[int]
     concepts = sorted(translations, key=lambda i: (-len(translations[i]), i))[:each]
     picked = [(pair, first, i) for pair, i in enumerate(concepts)]
     picked += [(pair, language, j) for pair, i in enumerate(concepts) for language, j in translations[i].items()]
-    picked = [word for word in picked if not np.isnan(vectors_of[word[1]][:, word[2]]).any()]
-    columns = [vectors_of[language][:, i] for _, language, i in picked]
-    vectors = np.stack(columns, axis=1) if picked else np.zeros((0, 0, 0))
-    names = [words.surface[language][words.types[language][i]] for _, language, i in picked]
-    languages, pairs = [language for _, language, _ in picked], [pair for pair, _, _ in picked]
-    return Chosen(layers, languages, names, pairs, vectors.astype(np.float32))
+    picked = [word for word in picked if not np.isnan(vectors[word[1]][:, word[2]]).any()]
+    chosen: dict[str, list[Any]] = {
+        "languages": [language for _, language, _ in picked],
+        "words": [words.surface[language][words.types[language][i]] for _, language, i in picked],
+        "pairs": [pair for pair, _, _ in picked],
+    }
+    columns = [vectors[language][:, i] for _, language, i in picked]
+    return chosen, np.stack(columns, axis=1).astype(np.float32) if picked else np.zeros((0, 0, 0), np.float32)
 
 
-def _write(chosen: Chosen, folder: Path, how: Mapping[str, Any]) -> None:
-    """Lay the words (layers, n, d) on a plane at every layer, (layers, n, 2), and write the points.
+def _write(folder: Path, vectors: Array, facts: Mapping[str, Any]) -> None:
+    """Lay words (layers, n, d) on a plane at every layer, (layers, n, 2), and write the points.
 
-    how: `centre`, `perplexity` (how many neighbours count, at most (n - 1) / 3) and `seed` of t-SNE.
+    facts: what `choose` says of the words, `layers`, and of t-SNE `centre`, `perplexity` (how many neighbours count, at
+    most (n - 1) / 3) and `seed`.
     """
-    try:
-        from openTSNE import TSNEEmbedding
-        from openTSNE.affinity import PerplexityBasedNN
-        from openTSNE.initialization import rescale
-    except ImportError as error:
-        raise InputError("the word map needs openTSNE: pip install 'isogloss[report]'") from error
-    names, seed = np.asarray(chosen.languages), how["seed"]
-    words = {"language": chosen.languages, "word": chosen.words, "pair": chosen.pairs}
-    perplexity = min(how["perplexity"], (len(names) - 1) / 3)
+    from openTSNE import TSNEEmbedding
+    from openTSNE.affinity import PerplexityBasedNN
+    from openTSNE.initialization import rescale
+
+    names, seed = np.asarray(facts["languages"]), facts["seed"]
+    words = {"language": facts["languages"], "word": facts["words"], "pair": facts["pairs"]}
+    perplexity = min(facts["perplexity"], (len(names) - 1) / 3)
     frames: list[pd.DataFrame] = []
     positions: NDArray[np.float64] | None = None
-    for number, layer in enumerate(chosen.layers):
-        x = chosen.vectors[number].astype(np.float64)
-        for name in np.unique(names) if how["centre"] else ():  # a language's offset would otherwise decide the map
+    for number, layer in enumerate(facts["layers"]):
+        x = vectors[number].astype(np.float64)
+        for name in np.unique(names) if facts["centre"] else ():  # a language's offset would otherwise decide the map
             x[names == name] -= x[names == name].mean(axis=0)
         # Unit rows, not the metric "cosine": a word alone in its language is zero once centred, and would divide by it.
         rows = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
@@ -136,6 +128,6 @@ def _write(chosen: Chosen, folder: Path, how: Mapping[str, Any]) -> None:
         positions = np.asarray(embedding.optimize(n_iter=250, momentum=0.8), dtype=np.float64)
         centred = positions - positions.mean(axis=0)
         frames.append(pd.DataFrame({"layer": layer, **words, "x": centred[:, 0], "y": centred[:, 1]}))
-        progress("drawing the word map", number + 1, len(chosen.layers))
+        progress("drawing the word map", number + 1, len(facts["layers"]))
     with whole(folder / "points.parquet") as beside:
         pd.concat(frames, ignore_index=True).to_parquet(beside, index=False)

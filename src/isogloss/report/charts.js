@@ -6,7 +6,7 @@ const SIZES = {
   alone: { width: 860, height: 360, left: 60, right: 16, top: 12, bottom: 42 },
 };
 const DASHES = ["", "6 3", "2 2"];
-const FIGURE = { kind: "curves", section: "scores", xlabel: "step", ylabel: "", better: "neither", chosen: {} };
+const FIGURE = { kind: "curves", section: "scores", xlabel: "step", ylabel: "", chosen: {} };
 const AXIS_STEPS = [[1], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]];
 
 /* The figures of a section, each with its run; a line has its numbers beside its look. */
@@ -99,7 +99,7 @@ function card(group, page) {
     if (several && !alone) node.classList.add("whole");
     const look = first.columns === 3 ? "sub-panels three" : "sub-panels";
     const notes = new Set(own.map((panel) => panel.note));
-    const words = [first.explanation || first.caption, ...notes].filter(Boolean).join(" ");
+    const words = [first.words, ...notes].filter(Boolean).join(" ");
     const drawn = alone ? charts[0] : html("div", { class: look }, ...charts);
     body.replaceChildren(legend(first, panels, several), drawn, html("figcaption", {}, words));
     page.cursors = page.cursors.filter((cursor) => cursor.node.isConnected);

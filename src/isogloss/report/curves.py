@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import inf, isclose, isinf, isnan, nan
+from math import isclose, isinf, isnan, nan
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,36 +22,25 @@ import pandas as pd
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Table
-from isogloss.measures.registry import MEASURES, describe
+from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval, band
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import training_name
 from isogloss.text import languages
 
 SHOWN_TOGETHER = ("drift", "transfer")
-POINT_COLUMNS = {"layer": "int64", "language": "str", "word": "str", "pair": "int64", "x": "float64", "y": "float64"}
+POINT_COLUMNS = ["layer", "language", "word", "pair", "x", "y"]
 POOLED, OTHERS = "all", "others"  # targets of readings over all languages' text, and over all but the trained one's
 HELD, TEST, ORACLE = "validation", "test", "oracle"
-LEADING = (
-    ("p@1", "centred"),
-    ("p@1", "csls"),
-    ("p@1", "cosine"),
-    ("cka", "debiased"),
-    ("word_agreement", "centred"),
-)
+RETRIEVAL = (("p@1", "centred"), ("p@1", "csls"), ("p@1", "cosine"))
+LEADING = (*RETRIEVAL, ("cka", "debiased"), ("word_agreement", "centred"))
 SHORT_TITLES = {"p@1": "P@1", "cka": "CKA", "word_agreement": "word agreement", "aer": "alignment error"}
-METHOD_TITLES = {
-    "cosine": "raw cosine",
-    "centred": "centred",
-    "csls": "CSLS",
-    "debiased": "debiased",
-    "itermax": "itermax",
-    "statistical": "statistical aligner",
-}
+METHOD_TITLES = {"cosine": "raw cosine", "csls": "CSLS", "statistical": "statistical aligner"}  # others are their names
 BOUNDS = ("value", "low", "high", "floor")
 bounds = attrgetter(*BOUNDS)  # the numbers of a reading
 NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
 DERIVED_NAMES = ("training", "kind", "seed")
+FIELDS = ("measure", *NAMES, "seed")
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -70,7 +59,7 @@ class Curve:
         measure: the measure.
         readings: by layer or step, rising: the value, its interval, what chance gives, and how many items stand behind
             it (of an average the fewest of its members; 0 where unknown).
-        most: the most items behind any value, 0 where unknown.
+        most: of an average, the most items behind any value of its members.
         members: how many curves it is the average of.
         seeds: how many seeds it is the mean of.
         text: of a mean over seeds, the readings with the intervals over the text, averaged over seeds.
@@ -258,24 +247,23 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     rows = rows[rows[along].notna() & rows["value"].notna()]
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
     names = by or ("measure", *NAMES, "pooling", "settings", *apart)
-    columns = [rows[name].to_numpy(dtype="float64", na_value=np.nan).tolist() for name in ("seed", along, "n", *BOUNDS)]
+    numbers = rows[["seed", along, "n", *BOUNDS]].to_numpy(dtype="float64", na_value=np.nan).tolist()
     groups: dict[tuple[Any, ...], Readings] = {}
-    for identity, seed, position, n, value, low, high, floor in zip(
-        zip(*(rows[name].tolist() for name in names), strict=True), *columns, strict=True
+    for identity, (seed, position, n, value, low, high, floor) in zip(
+        zip(*(rows[name].tolist() for name in names), strict=True), numbers, strict=True
     ):
         readings = groups.setdefault(identity, {}).setdefault(None if isnan(seed) else int(seed), {})
         readings[int(position)] = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
     made = []
     for values, group in groups.items():
-        known = {name: "" if pd.isna(value) else value for name, value in zip(names, values, strict=True)}
-        about: dict[str, Any] = {name: str(known.get(name, "")) for name in ("measure", *NAMES, "seed")}
-        about["training"] = training_name(known)
-        about["layer"] = int(known["layer"]) if known.get("layer", "") != "" else None
+        known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
+        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in FIELDS}
+        about |= {"training": training_name(known), "layer": int(known["layer"]) if known.get("layer") else None}
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
-            continue
-        ordered = dict(sorted({at: reading for own in group.values() for at, reading in own.items()}.items()))
-        made.append(Curve(readings=ordered, most=max(reading.n for reading in ordered.values()), **about))
+        else:
+            ordered = dict(sorted({at: reading for own in group.values() for at, reading in own.items()}.items()))
+            made.append(Curve(readings=ordered, **about))
     return made
 
 
@@ -288,22 +276,16 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
     steps = sorted(set.intersection(*map(set, own)) or set.union(*map(set, own)))
     numbers = [[bounds(readings.get(step, Interval(nan))) for step in steps] for readings in own]
     values, lows, highs, floors = np.array(numbers).transpose(2, 0, 1)  # (seeds, steps) each
-    logarithmic = describe(about["measure"]).logarithmic and not (values <= 0).any()
-    mean = band(values, scale="log" if logarithmic else "linear")
-    known = MEASURES.get(about["measure"].removesuffix("_mean"))
-    least, most = known.range if known else (-inf, inf)  # an interval over few seeds would go beyond
-    over_text = [band(side).mean.tolist() for side in (lows, highs)]
-    counts = [[readings[step].n for readings in own if step in readings and readings[step].n] for step in steps]
-    n = [min(count, default=0) for count in counts]
-    value, floor = mean.mean.tolist(), band(floors).mean.tolist()
-    over_seeds = (value, mean.low.clip(least).tolist(), mean.high.clip(max=most).tolist(), n, floor)
-    return Curve(
-        readings=dict(zip(steps, map(Interval, *over_seeds), strict=True)),
-        text=dict(zip(steps, map(Interval, value, *over_text), strict=True)),
-        most=max(n, default=0),
-        seeds=len(own),
-        **about,
-    )
+    measure = describe(about["measure"])
+    mean = band(values, scale="log" if measure.logarithmic and not (values <= 0).any() else "linear")
+    low, high, floor = (band(side).mean for side in (lows, highs, floors))
+    over_seeds, text = {}, {}
+    for at, step in enumerate(steps):
+        n = min((readings[step].n for readings in own if step in readings and readings[step].n), default=0)
+        reading = Interval(float(mean.mean[at]), float(mean.low[at]), float(mean.high[at]), n, float(floor[at]))
+        over_seeds[step] = reading.clipped(*measure.range)  # an interval over few seeds would go beyond
+        text[step] = replace(reading, low=float(low[at]), high=float(high[at]))
+    return Curve(readings=over_seeds, text=text, seeds=len(own), **about)
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
@@ -332,8 +314,8 @@ def average(parts: Sequence[Curve]) -> Curve:
         n = min((part.readings[position].n for part in counted), default=0)
         readings[position] = Interval(value, low, high, n, floor)
     differing = [name for name in (*NAMES, *DERIVED_NAMES) if len({getattr(part, name) for part in whole}) > 1]
-    most, seeds = (max(getattr(part, name) for part in whole) for name in ("most", "seeds"))
-    about: dict[str, Any] = {"members": len(whole), "most": most, "seeds": seeds, **dict.fromkeys(differing, "")}
+    about: dict[str, Any] = {"members": len(whole), "most": max(part.counts[1] for part in whole)}
+    about |= {"seeds": max(part.seeds for part in whole), **dict.fromkeys(differing, "")}
     return replace(whole[0], readings=readings, text={}, **about)
 
 
@@ -369,25 +351,21 @@ class RunFolder:
     command, as far as the record has them. command: what made the run; of a sweep that of its jobs. model: what was
     measured, from the record or else the rows. depth: how many blocks the model has, where the record says so; not all
     of them need have been read. data: names of the data sets, and languages: codes, in order of appearance, in the rows
-    and then in the points. names: the languages by name. centre: the language that the others are compared with.
+    and then in the points. centre: the language that the others are compared with.
     """
 
     def __init__(
         self, path: Path, record: Mapping[str, Any], rows: pd.DataFrame, points: pd.DataFrame | None = None
     ) -> None:
         self.path, self.name, self.record, self.rows, self.points = path, path.name, record, rows, points
-        arguments, depth, command = record.get("arguments"), record.get("depth"), str(record.get("command", ""))
-        self.arguments: Mapping[str, Any] = arguments if isinstance(arguments, dict) else {}
-        self.command = str(self.arguments.get("recipe", "")) if command == "sweep" else command
+        self.arguments: Mapping[str, Any] = record.get("arguments", {})
+        self.command = self.arguments["recipe"] if record.get("command") == "sweep" else record.get("command", "")
         self.model = str(record.get("model") or ", ".join(filter(None, rows["model"].unique())) or path.name)
-        self.depth = depth if isinstance(depth, int) else None
+        self.depth: int | None = record.get("depth")
         self.data = [str(name) for name in rows["data"].unique() if name]
-        pooled = rows["step"].notna() & (rows["source"] == "") & rows["target"].isin((POOLED, OTHERS))
-        pooled |= (rows["task"] != "") & (rows["target"] == OTHERS)
-        pairs = rows[~pooled][["source", "target"]].drop_duplicates()
-        drawn: Sequence[str] = () if points is None else list(points["language"].unique())
-        self.languages = [code for code in dict.fromkeys([*pairs.to_numpy().ravel(), *drawn]) if code]
-        self.names = display_names(self.languages)
+        pairs = rows[["source", "target"]].drop_duplicates().to_numpy().ravel()
+        codes = dict.fromkeys([*pairs, *([] if points is None else points["language"].unique())])
+        self.languages = [code for code in codes if code not in ("", POOLED, OTHERS)]
         self.centre = central_language(zip(rows["source"], rows["target"], strict=True))
 
     @cached_property
@@ -411,6 +389,19 @@ class RunFolder:
         known = {(curve.measure, curve.method) for curve in self.by_layer}
         return next((overall(self.by_layer, *pair) for pair in LEADING if pair in known), None)
 
+    def map_at(self, end: str) -> "tuple[int, RunFolder, Curve] | None":
+        """The first (`min`) or last (`max`) step with the leading measure by layer: as a map, and the curve of it.
+
+        None where nothing was taken by layer, or several trainings were run.
+        """
+        rows = self.trained[self.trained["layer"].notna() & self.trained["value"].notna() & self.trained["task"].eq("")]
+        steps = rows.groupby(["measure", "method"])["step"].agg(end)
+        leading = next((pair for pair in LEADING if pair in steps.index), None)
+        if leading is None or len(self.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
+            return None
+        mapped = RunFolder(self.path, self.record, rows[rows["step"] == steps[leading]].assign(step=pd.NA))
+        return (int(steps[leading]), mapped, mapped.lead) if mapped.lead else None
+
     @cached_property
     def trainings(self) -> pd.DataFrame:
         """The rows with their column `training`, without trainings cut off where others of the same name were not.
@@ -420,10 +411,8 @@ class RunFolder:
         """
         rows = with_trainings(self.rows)
         tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]
-        done = pd.MultiIndex.from_frame(rows[["training", "seed"]]).isin(
-            pd.MultiIndex.from_frame(tested[["training", "seed"]])
-        )
-        return rows[done | rows["seed"].isna() | ~rows["training"].isin(tested["training"])]
+        whole, each = (pd.MultiIndex.from_frame(own[["training", "seed"]]) for own in (tested, rows))
+        return rows[each.isin(whole) | rows["seed"].isna() | ~rows["training"].isin(tested["training"])]
 
     @cached_property
     def by_step(self) -> list[Curve]:
@@ -447,10 +436,10 @@ class View:
         facts: the few numbers that a reader takes away.
         figures: every figure; its `section` says where on the page it stands.
         tables: tables above the figures of the section `scores`.
-        heading: the title and the introduction of that section.
+        heading: which title and introduction of the template that section has.
         caution: whether the verdict is a warning, such as that nothing is better than chance.
-        two_models: whether a second model is named in the title.
-        paper: of a reproduction, the title, the conditions, the findings and the tables of the paper.
+        title: what stands above the page, where that is more than the name of the model.
+        paper: of a reproduction, the conditions, the findings and the tables of the paper.
     """
 
     mark: str
@@ -458,10 +447,15 @@ class View:
     facts: list[Fact]
     figures: list[Figure]
     tables: Sequence[Table] = ()
-    heading: tuple[str, str] = ("", "")
+    heading: str = ""
     caution: bool = False
-    two_models: bool = False
+    title: str = ""
     paper: Mapping[str, Any] | None = None
+
+    @property
+    def sections(self) -> set[str]:
+        """The ids of the page's sections that it fills."""
+        return {figure.section for figure in self.figures} | {"scores" for _ in self.tables}
 
 
 def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
@@ -478,9 +472,7 @@ def parts(path: Path) -> list[Path]:
     Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
     """
     record = _record(path)
-    arguments = record.get("arguments")
-    recipe = arguments.get("recipe") if isinstance(arguments, dict) else None
-    if record.get("command") != "sweep" or recipe in SHOWN_TOGETHER:
+    if record.get("command") != "sweep" or record["arguments"]["recipe"] in SHOWN_TOGETHER:
         return [path]
     jobs = [path / "jobs" / name for name in record.get("jobs", {}).get("finished", [])]
     return [job for job in jobs if job.is_dir()] or [path]
@@ -488,17 +480,13 @@ def parts(path: Path) -> list[Path]:
 
 def read_run(path: Path) -> RunFolder:
     """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
-    file = path / "points.parquet"
-    points = None
+    file, points = path / "points.parquet", None
     if file.exists():
         try:
-            points = pd.read_parquet(file)
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read as parquet ({error}); the run must be made again") from error
-        missing, expected = [name for name in POINT_COLUMNS if name not in points], ", ".join(POINT_COLUMNS)
-        require(not missing, f"{file} lacks the columns {', '.join(missing)}; expected {expected}")
-        points = points[list(POINT_COLUMNS)].dropna().astype(POINT_COLUMNS).reset_index(drop=True)
-    return RunFolder(path, _record(path), read_rows(path), None if points is None or points.empty else points)
+            points = pd.read_parquet(file)[POINT_COLUMNS]
+        except (KeyError, OSError, ValueError) as error:
+            raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
+    return RunFolder(path, _record(path), read_rows(path), points)
 
 
 def _record(folder: Path) -> Mapping[str, Any]:
@@ -509,18 +497,10 @@ def _record(folder: Path) -> Mapping[str, Any]:
 def language_name(code: str) -> str:
     """The English name of a language code; an unknown code is its own name.
 
-    >>> language_name("nl"), language_name("nld"), language_name("zh-Hans"), language_name("??")
-    ('Dutch', 'Dutch', 'Chinese', '??')
+    >>> language_name("nl"), language_name("zh-Hans"), language_name("??")
+    ('Dutch', 'Chinese', '??')
     """
-    short = code.replace("_", "-").split("-")[0].lower()
-    return languages.name(short) if languages.is_code(short) else code
-
-
-def display_names(codes: Iterable[str]) -> dict[str, str]:
-    """A name for each code; codes that would share a name keep the code behind it."""
-    names = {code: language_name(code) for code in codes}
-    shared = Counter(names.values())
-    return {code: f"{name} ({code})" if shared[name] > 1 else name for code, name in names.items()}
+    return languages.name(code) if languages.is_code(code) else code
 
 
 def listed(names: Sequence[str]) -> str:
@@ -559,10 +539,11 @@ def digits(value: float) -> str:
     return f"{rounded:#.4g}".rstrip(".") if abs(rounded) >= 1e-4 else f"{rounded:.3e}"
 
 
-def span_of(low: int, high: int) -> str:
-    """A count, or the range of counts.
+def span_of(counts: Iterable[int]) -> str:
+    """A count, or the range of counts; empty where none is known.
 
-    >>> span_of(1000, 1000), span_of(90, 1000)
-    ('1,000', '90 to 1,000')
+    >>> span_of([1000]), span_of([1000, 90, 0]), span_of([0])
+    ('1,000', '90 to 1,000', '')
     """
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    known = sorted({count for count in counts if count})
+    return f"{known[0]:,} to {known[-1]:,}" if len(known) > 1 else "".join(f"{count:,}" for count in known)

@@ -22,27 +22,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isogloss.errors import InputError
-from isogloss.figure import (
-    CHANCE,
-    COLOURS,
-    DARK,
-    INK,
-    PAPER,
-    QUIET,
-    REFERENCE,
-    RULE,
-    SHADES,
-    Figure,
-    Line,
-    Panel,
-    printable,
-)
+from isogloss.figure import CHANCE, COLOURS, DARK, INK, QUIET, REFERENCE, RULE, SHADES, Figure, Line, Panel, printable
 from isogloss.files import write_bytes
+from isogloss.measures.registry import describe
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
 
+STYLE = Path(__file__).with_name("figures.mplstyle")
 DPI = 160
 MOST_COLUMNS, MOST_TICKS = 4, 14
 BESIDE = 2.4  # inches that the legend of a single panel takes
@@ -59,12 +47,9 @@ FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.
 
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib
 PLACEHOLDER_FONTS = ("Last Resort", "LastResort", "Adobe Blank")  # every letter is a box or nothing in them
-FONT_HINTS = {
-    "Chinese": ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi"),
-    "Japanese": ("Noto Sans CJK JP", "Noto Sans JP", "Hiragino Sans", "Yu Gothic"),
-    "Korean": ("Noto Sans CJK KR", "Noto Sans KR", "Apple SD Gothic", "Malgun Gothic"),
-    "Arabic": ("Noto Sans Arabic", "Geeza Pro", "Segoe UI"),
-}
+# Families to look into first, the best ones in front; a Chinese font has the letters of Japanese and Korean, too.
+CHINESE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi")
+PREFERRED_FONTS = (*CHINESE_FONTS, "Noto Sans", "Noto Serif", "Noto")
 SCRIPT_NAMES = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "HANGUL": "Korean"}
 NO_SCRIPT = frozenset(("", "MODIFIER", "FEMININE", "MASCULINE", "MICRO"))
 INDIC = ("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala")
@@ -77,40 +62,14 @@ def drawing(words: Iterable[str] = ()) -> Iterator["FontChoice"]:
     """Set the style of figures that show these words, while the block runs, and give the fonts that were chosen.
 
     The caller's matplotlib settings are untouched afterwards.
-
-    Text is never read as mathematics: a `$` in a word or a model's name is a `$`.
     """
     try:
-        import matplotlib
         import matplotlib.style
     except ImportError as error:
         raise InputError("figures need matplotlib and Pillow: pip install 'isogloss[report]'") from error
     fonts = choose_fonts(words)
-    chosen = {
-        "font.family": fonts.families,
-        "font.size": 10,
-        "text.color": INK,
-        "text.parse_math": False,
-        "axes.labelcolor": QUIET,
-        "axes.edgecolor": RULE,
-        "axes.titlesize": 12,
-        "axes.titleweight": "bold",
-        "axes.titlelocation": "left",
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.grid": True,
-        "axes.grid.axis": "y",
-        "axes.axisbelow": True,
-        "grid.color": "#eceae2",
-        "xtick.color": QUIET,
-        "ytick.color": QUIET,
-        "legend.frameon": False,
-        "legend.fontsize": 9,
-        "figure.facecolor": PAPER,
-        "svg.fonttype": "path",
-        "svg.hashsalt": "isogloss",
-    }
-    with matplotlib.style.context(["default", chosen]), warnings.catch_warnings():
+    style: list[Any] = ["default", STYLE, {"font.family": fonts.families}]
+    with matplotlib.style.context(style), warnings.catch_warnings():
         # A glyph that is missing from one family is drawn from the next; what none has never reaches a figure.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield fonts
@@ -169,24 +128,23 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
     """Choose families that together draw as many of the words as the installed fonts can."""
     from matplotlib import ft2font
 
+    scripts, joins = characters_by_script(words), hasattr(ft2font, "__libraqm_version__")
+    unjoined = [script for script in scripts if script in JOINED and not joins]
+    cannot = dict.fromkeys(unjoined, "this matplotlib cannot join or reorder letters; 3.11 can")
+    needed = {script: set(map(ord, characters)) for script, characters in scripts.items() if script not in cannot}
     families, letters = [BASE_FONT], _letters_of(BASE_FONT)
-    cannot: dict[str, str] = {}
-    for script, characters in characters_by_script(words).items():
-        if script in JOINED and not hasattr(ft2font, "__libraqm_version__"):
-            cannot[script] = "this matplotlib cannot join or reorder letters; 3.11 can"
-            continue
-        needed = set(map(ord, characters))
-        hints = FONT_HINTS.get(script, (f"Noto Sans {script}", f"Noto Serif {script}", f"Noto {script}"))
-        other = {name: [not name.startswith(hint) for hint in hints] for name in _installed()}
-        for family in sorted(other, key=lambda name: (other[name], "Sans" not in name, name)):
-            if (needed - letters) & _letters_of(family):
-                families.append(family)
-                letters |= _letters_of(family)
-            if needed <= letters:
-                break
-        if missing := needed - letters:
+    other = {name: [not name.startswith(preferred) for preferred in PREFERRED_FONTS] for name in _installed()}
+    for family in sorted(other, key=lambda name: (other[name], "Sans" not in name, name)):
+        missing = set().union(*needed.values()) - letters
+        if missing & _letters_of(family):
+            families.append(family)
+            letters |= _letters_of(family)
+        elif not missing:
+            break
+    for script, characters in needed.items():
+        if missing := characters - letters:
             several = f"no installed font has {len(missing)} of their letters"
-            cannot |= {script: "no installed font has them"} if missing == needed else {f"Some {script}": several}
+            cannot |= {script: "no installed font has them"} if missing == characters else {f"Some {script}": several}
     return FontChoice(families, letters, cannot)
 
 
@@ -254,7 +212,7 @@ def write_figure(figure: Figure, out: Path) -> list[Path]:
     layer = figure.chosen.get("Layer")
     along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""
     title = f"{figure.title} at layer {layer}" if layer else f"{figure.title} {along}".strip()
-    lower = " (lower is better)" if figure.better == "lower" else ""
+    lower = " (lower is better)" if describe(figure.measure).better == "lower" else ""
     sheet.suptitle(printable(title + lower), x=0.01, ha="left", fontsize=13, fontweight="bold")
     caption(sheet, printable(figure.caption))
     return save(sheet, out, figure.name)
@@ -327,6 +285,8 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         if line.best is not None:
             ring: dict[str, Any] = {"markersize": 7, "markerfacecolor": "white", "markeredgewidth": 1.8}
             axes.plot([line.best], [_at(line, line.best)], "o", markeredgecolor=ink, **ring)
+    for name, value in panel.references.items():
+        axes.axhline(value, color=REFERENCE, linewidth=1.3, linestyle=(0, (7, 4)), label=name)
     floors = next((line for line in panel.lines if len(line.floor) and not line.faint), None)
     if floors is not None:
         axes.plot(floors.steps, floors.floor, color=CHANCE, linewidth=1.1, linestyle=(0, (3, 3)), label="chance")
@@ -334,15 +294,11 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         axes.axvline(mark, color=RULE, linewidth=1.0, zorder=0)
     if panel.floor is not None:
         axes.axhline(panel.floor, color=QUIET, linewidth=1.0, linestyle=(0, (4, 3)), zorder=0, label="chance")
-    for name, value in panel.references.items():
-        axes.axhline(value, color=REFERENCE, linewidth=1.3, linestyle=(0, (7, 4)), label=name)
     title = "\n".join(map(printable, panel.title.split("\n")))
     axes.set_title(title, fontsize=9 if small else 10.5, fontweight="normal", color=QUIET)
     _dress_axes(axes, panel, figure, small=small)
-    handles, labels = axes.get_legend_handles_labels()
-    if legend and len(labels) > 1:
-        order = sorted(range(len(labels)), key=lambda index: labels[index] == "chance")
-        axes.legend([handles[index] for index in order], [labels[index] for index in order], loc="best", fontsize=8.5)
+    if legend and len(axes.get_legend_handles_labels()[1]) > 1:
+        axes.legend(loc="best", fontsize=8.5)
 
 
 def inks(lines: Sequence[Line]) -> list[str]:
@@ -374,12 +330,10 @@ def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> N
         dress_factors(axes)
     else:
         axes.yaxis.set_major_locator(MaxNLocator(4 if small else 6))
-        if figure.axis is not None:
+        if axis := describe(figure.measure).axis:
             low, high = axes.get_ylim()
             least = min((value for line in panel.lines for value in line.value if not isnan(value)), default=0.0)
-            axes.set_ylim(
-                low if least < 0 or figure.axis[0] > low > 0 else figure.axis[0], min(1.02 * figure.axis[1], high)
-            )
+            axes.set_ylim(low if least < 0 or axis[0] > low > 0 else axis[0], min(1.02 * axis[1], high))
     if figure.reach:
         ends = [end for line in panel.lines for end in (*line.value, *line.low, *line.high) if not isnan(end)]
         middle = (min(ends) + max(ends)) / 2
@@ -433,8 +387,9 @@ def _draw_grid(figure: Figure) -> "Drawing":
     wide = max(0.24, min(0.62, 11 / len(columns)))
     wide = min(wide, 9 / len(columns)) if figure.xlabel == "step" else wide
     sheet, axes = new_figure(2.2 + wide * len(columns), 1.6 + 0.36 * len(rows))
-    low, high = shade_range(float(np.nanmin(cells)), float(np.nanmax(cells)), figure.axis)
-    shades = LinearSegmentedColormap.from_list("isogloss", SHADES[:: -1 if figure.better == "lower" else 1])
+    about = describe(figure.measure)
+    low, high = shade_range(float(np.nanmin(cells)), float(np.nanmax(cells)), about.axis)
+    shades = LinearSegmentedColormap.from_list("isogloss", SHADES[:: -1 if about.better == "lower" else 1])
     image: Any = axes.imshow(cells, cmap=shades, aspect="auto", vmin=low, vmax=high, interpolation="nearest")
     slanted = figure.kind == "matrix" and any(len(label) > 4 for label in columns)
     named = range(0, len(columns), ceil(len(columns) / MOST_NAMED_COLUMNS) if wide >= 0.24 else ceil(len(columns) / 10))
@@ -446,7 +401,7 @@ def _draw_grid(figure: Figure) -> "Drawing":
     axes.spines[:].set_visible(False)
     for row, column in np.argwhere(~np.isnan(cells)) if wide >= CELL_WITH_TEXT else ():
         dark = (cells[row, column] - low) / (high - low or 1) > LIGHT_TEXT
-        light = dark != (figure.better == "lower")
+        light = dark != (about.better == "lower")
         text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if light else INK}
         axes.text(column, row, f"{cells[row, column]:.2f}", **text)
     if figure.kind == "matrix":

@@ -15,7 +15,7 @@ import pandas as pd
 from isogloss.figure import DARK, Figure, Panel, file_name, printable
 from isogloss.measures.registry import describe
 from isogloss.report import curves
-from isogloss.report.curves import METHOD_TITLES, Curve, Fact, RunFolder, View, average, number, overall, select
+from isogloss.report.curves import Curve, Fact, RunFolder, View, average, language_name, number, overall, select
 
 MOST_SENTENCES = 6
 MEASURES = ("p@1", "cka", "word_agreement", "aer", "anisotropy")
@@ -53,10 +53,9 @@ def figures(run: RunFolder) -> list[Figure]:
     lead = (run.lead.measure, run.lead.method) if run.lead else None
     matrices = []
     for pair, parts in groups.items():
-        about = describe(pair[0])
-        method = f", {METHOD_TITLES.get(pair[1], pair[1])}" if measures.count(pair[0]) > 1 else ""
+        method = f", {curves.METHOD_TITLES.get(pair[1], pair[1])}" if measures.count(pair[0]) > 1 else ""
         end = "" if pair == lead else f"-{'-'.join(map(file_name, pair))}"
-        look = {"title": about.title + method, "better": about.better, "axis": about.axis, "page_only": pair != lead}
+        look = {"title": describe(pair[0]).title + method, "measure": pair[0], "page_only": pair != lead}
         drawings.append(_heat_map(run, parts, f"heat-map{end}", look))
         if any(part.target for part in parts):
             matrices.append(_matrix(run, parts, means[pair], f"language-matrix{end}", look))
@@ -76,7 +75,7 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
         hue = run.languages.index
         faint = [part.line(_pair_name(part), faint=True, hue=hue(_other(part, run.centre))) for part in members]
         first = replace(first, lines=[*faint, *first.lines])
-        single = "single pairs" if len(members) == len(parts) else f"pairs with {curves.language_name(run.centre)}"
+        single = "single pairs" if len(members) == len(parts) else f"pairs with {language_name(run.centre)}"
         single = single if any(part.target for part in members) else "single languages"
         thin = f"Thin: {single}." if members else ""
     panels = [first]
@@ -96,19 +95,17 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
             or (not part.target and part.source in (source, target))
         ]
         if own:
-            title = f"{run.names[source]} → {run.names[target]}{f' ({data})' if several and data else ''}"
+            title = f"{language_name(source)} → {language_name(target)}{f' ({data})' if several and data else ''}"
             panels.append(_panel(run, own, methods, title, pair=(source, target)))
-    about = describe(measure)
+    method = curves.METHOD_TITLES.get(methods[0], methods[0]) if len(methods) == 1 else ""
     return Figure(
         f"curve-{file_name(measure)}",
-        " ".join(filter(None, (about.title, METHOD_TITLES.get(methods[0]) if len(methods) == 1 else ""))),
+        f"{describe(measure).title} {method}".strip(),
         " ".join(filter(None, (f"{printable(run.model)}.", first.note, thin, EMBEDDING))),
         panels,
         xlabel="layer",
         section="curves",
-        explanation=about.explanation,
-        better=about.better,
-        axis=about.axis,
+        measure=measure,
         chosen={"Show": AVERAGE},
     )
 
@@ -135,25 +132,25 @@ def _panel(
         label, code = about.title, part.method
         if several:
             look = METHOD_LOOKS.get(part.method) or {"hue": methods.index(part.method)}
-            label = METHOD_TITLES.get(part.method, part.method)
+            label = curves.METHOD_TITLES.get(part.method, part.method)
         if pair and part.source and not part.target:
-            label, code, look = run.names[part.source], part.source, {"hue": run.languages.index(part.source)}
+            label, code, look = language_name(part.source), part.source, {"hue": run.languages.index(part.source)}
         best = part.best if about.better in ("higher", "lower") else None
         lines.append(part.line(label, best=best, code=code, **look))
     references = {}
     if about.name == "aer":  # values without a layer that belong beside a curve: a statistical aligner's error
         rows = run.mapped[run.mapped["layer"].isna() & run.mapped["value"].notna() & (run.mapped["measure"] == "aer")]
         rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])] if pair else rows
-        means = rows.groupby("method")["value"].mean()
-        references = {METHOD_TITLES.get(str(method), str(method)): float(value) for method, value in means.items()}
+        means: dict[str, float] = rows.groupby("method")["value"].mean().to_dict()
+        references = {curves.METHOD_TITLES.get(name, name): value for name, value in means.items()}
     kind = {"anisotropy": "languages", "cka": "language pairs"}.get(about.name, "directions")
     members = [part.members for part in parts]
-    counts = [count for part in parts for count in part.counts if count]
+    counts = curves.span_of(count for part in parts for count in part.counts)
     own = any(part.tied is not None for part in parts)
     known = any(reading.known for part in parts for reading in part.readings.values())
     band = "; the band is its interval" if own else "; the band averages their intervals"
-    mean = f"Average over {curves.span_of(min(members), max(members))} {kind}{band if known else ''}."
-    count = f"n\u00a0=\u00a0{curves.span_of(min(counts), max(counts))}." if counts else ""
+    mean = f"Average over {curves.span_of(members)} {kind}{band if known else ''}."
+    count = f"n\u00a0=\u00a0{counts}." if counts else ""
     note = " ".join(filter(None, (mean if max(members) > 1 else "", count)))
     return Panel("", lines, choice={"Show": choice}, note=note, references=references)
 
@@ -170,8 +167,8 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
     rows = rows or by_partner(parts, run.centre)
     ranked = sorted(rows, key=lambda code: -sum(reading.value for reading in rows[code].readings.values()))
     alone = few or not any(part.target for part in parts)
-    told = "" if alone else f"Each row: that language with {run.names[run.centre]}, both directions averaged."
-    lines = [rows[code].line(run.names.get(code, code)) for code in ranked]
+    told = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
+    lines = [rows[code].line(language_name(code)) for code in ranked]
     return Figure(
         name,
         caption=f"{told} {EMBEDDING}".strip(),
@@ -204,7 +201,7 @@ def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look
     groups |= curves.grouped(parts, attrgetter("target", "source")) if symmetric else {}
     codes = [code for code in run.languages if any(code in pair for pair in groups)]
     lines = [
-        average(group).line("", cell=(run.names[source], run.names[target]))
+        average(group).line("", cell=(language_name(source), language_name(target)))
         for (source, target), group in groups.items()
     ]
     note = "Row: the language searched from; column: the language searched in."
@@ -218,7 +215,7 @@ def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look
         section="matrix",
         xlabel="" if symmetric else "to",
         ylabel="" if symmetric else "from",
-        ticks={float(index): run.names[code] for index, code in enumerate(codes)},
+        ticks={float(index): language_name(code) for index, code in enumerate(codes)},
         chosen={"Layer": str(mean.best)},
         **look,
     )
@@ -228,10 +225,9 @@ def facts(run: RunFolder) -> list[Fact]:
     """The few numbers a reader takes away."""
     if run.lead is None:
         return []
-    low, high = run.lead.counts
     counted = "words a pair" if run.lead.measure == "word_agreement" else "sentences a pair"
     numbers = [*layer_facts(run.lead, run.depth), ("languages", str(len(run.languages)), "")]
-    return [*numbers, (counted, curves.span_of(low, high), "")] if high else numbers
+    return [*numbers, (counted, counts, "")] if (counts := curves.span_of(run.lead.counts)) else numbers
 
 
 def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
@@ -268,8 +264,8 @@ def map_sentences(run: RunFolder) -> list[str]:
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
-    sentences = [_lead(lead), _basis(lead, own), *name_partners(own, run.centre, lead)]
-    for measure, method in curves.LEADING[3:]:
+    sentences = [_lead(lead), _basis(lead, own), *name_partners(run, run.centre, lead)]
+    for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
         curve = overall(parts, measure, method)
@@ -324,7 +320,7 @@ def _lead(curve: Curve) -> str:
 def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
     """What an average was taken over, and how many items stand behind it."""
     if curve.members == 1:
-        pair = " to ".join(curves.display_names([code for code in (curve.source, curve.target) if code]).values())
+        pair = " to ".join(map(language_name, filter(None, (curve.source, curve.target))))
         return f"This is one curve, {f'{pair}, ' if pair else ''}{count_items(curve)}."
     pairs = {(part.source, part.target) for part in parts}
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
@@ -346,34 +342,29 @@ def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
 
 def count_items(curve: Curve) -> str:
     """How many sentences or words stand behind a value of a curve, in words."""
-    low, high = curve.counts
-    if high == 0:
-        return "n not recorded"
     items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
-    return f"n = {curves.span_of(low, high)} {items}{' each' if curve.members > 1 else ''}"
+    counts = curves.span_of(curve.counts)
+    return f"n = {counts} {items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
 
 
-def name_partners(parts: Sequence[Curve], centre: str, lead: Curve) -> list[str]:
+def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
     """Say which language lies nearest to the central one at the best layer, and which farthest; none for two."""
-    best = lead.best
+    best, parts = lead.best, select(run.by_layer, measure=lead.measure, method=lead.method)
     partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
     if len(partners) < 2 or lead.above_chance is False:
         return []
     ranked = sorted(partners, key=lambda code: -partners[code].readings[best].value)
     near, far = partners[ranked[0]], partners[ranked[-1]]
-    names = curves.display_names([centre, *ranked])
-    first, last = names[ranked[0]], names[ranked[-1]]
+    middle, first, last = map(language_name, (centre, ranked[0], ranked[-1]))
     near_value, far_value = (curve.say(best, floor=False) for curve in (near, far))
     if near.readings[best].low <= far.readings[best].high:
         return [
-            f"At layer {best} no language is clearly closer to {names[centre]} than another: from {first} "
+            f"At layer {best} no language is clearly closer to {middle} than another: from {first} "
             f"({near_value}) to {last} ({far_value}) the intervals overlap."
         ]
     low, high = (pick(count for curve in partners.values() for count in curve.counts) for pick in (min, max))
     warning = f"; they were searched among {low:,} to {high:,} sentences, and more sentences make it harder"
-    sentence = (
-        f"At layer {best}, {first} is closest to {names[centre]} ({near_value}) and {last} farthest ({far_value})"
-    )
+    sentence = f"At layer {best}, {first} is closest to {middle} ({near_value}) and {last} farthest ({far_value})"
     return [f"{sentence}{warning if lead.measure == 'p@1' and high > 1.1 * low > 0 else ''}."]
 
 

@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields, replace
+from dataclasses import replace
 from importlib.util import find_spec
 from math import isfinite, isnan
 from operator import attrgetter
@@ -38,19 +38,14 @@ from isogloss.report.draw_matplotlib import drawing, inks, write_figure
 from isogloss.runs import table
 
 HERE = Path(__file__).parent
-METHOD_EXPLANATIONS = {
-    "cosine": "Raw cosine compares the vectors as they are.",
-    "centred": "Centred first subtracts each language's own mean, so that a constant difference between two languages "
-    "does not hide what they share.",
-    "csls": "CSLS holds back sentences that are near to everything.",
-}
 SCRIPTS = ("page", "charts", "word_map", "table")
-MOST_NAMED = 12
 LONG_VALUE = 40
 MOST_ROWS = 12_000
+EMPTY = {Figure: Figure("", "", "", ()), Panel: Panel("", ()), Line: Line("", (), ())}
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
+MARKS = ("reproduction", "map", "lookup", "training")
 MOST_TRAININGS = 12
 VIEWS: dict[str, Callable[[RunFolder], View]] = {
     "map": map_view.view,
@@ -76,13 +71,13 @@ def view_of(run: RunFolder) -> View:
     figures = [replace(figure, section="pictures") for figure in paper.figures(results)]
     findings = list(paper.findings(results))
     about = {
-        "title": f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}",
         "conditions": str(run.record.get("conditions", "")),
         "findings": findings,
         "count": Counter(finding.verdict for finding in findings),
         "tables": list(paper.tables(results)),
     }
-    return replace(below, mark="reproduction", figures=[*figures, *below.figures], tables=(), paper=about)
+    title = f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}"
+    return replace(below, mark="reproduction", title=title, figures=[*figures, *below.figures], tables=(), paper=about)
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
@@ -172,7 +167,7 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
 
 
 def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
-    with drawing([run.model, *run.data, *run.names.values()]):
+    with drawing([run.model, *run.data, *map(curves.language_name, run.languages)]):
         written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
     return written + word_map.write_word_maps(run, out)
 
@@ -188,73 +183,45 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     files = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
     script = "\n".join(['(() => {\n"use strict";', data, *files, "begin();\n})();"])
-    texts = [_run_text(run, view) for run, view in zip(runs, views, strict=True)]
-    filled = {figure.section for view in views for figure in view.figures}
+    filled = {name for view in views for name in view.sections}
     filled |= {"word-map" for run in runs if run.points is not None}
     mapped = any(view.mark == "map" for view in views) or bool(filled & set(OF_A_MAP))
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
-    used = set(rows.loc[rows["measure"] == "p@1", "method"])
-    names = curves.display_names(dict.fromkeys(code for run in runs for code in run.languages))
-    sets = _some((name for run in runs for name in run.data), MOST_NAMED)
+    names = {code: curves.language_name(code) for run in runs for code in run.languages}
+    both = list(zip(runs, views, strict=True))
     payload = {
         "languages": [language_look(index, code, name) for index, (code, name) in enumerate(names.items())],
         "shades": SHADES,
         "run_colours": COLOURS,
-        "runs": [_run_payload(run, view.figures) for run, view in zip(runs, views, strict=True)],
+        "runs": [_run_payload(run, view.figures) for run, view in both],
     }
-    marks = {view.mark for view in views}
-    template = Environment(autoescape=True).from_string(layout)
-    return template.render(
-        title=_some((text["title"] for text in texts), 4, " · "),
-        subject=_some(names.values(), MOST_NAMED) + (f". Text: {sets}." if sets else "."),
-        mark=next(mark for mark in ("reproduction", "map", "lookup", "training") if mark in marks),
+    environment = Environment(autoescape=True)
+    environment.filters |= {"flatten": flatten, "digest": _digest}
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
+    return environment.from_string(layout).render(
+        runs=both,
+        titles=[view.title or run.model for run, view in both],
+        languages=list(names.values()),
+        sets=[name for run in runs for name in run.data],
+        mark=next(mark for mark in MARKS if mark in {view.mark for view in views}),
         shown=filled | set(OF_A_MAP if mapped else ()),
         explained="curves" if mapped else "training",
-        methods=" ".join(words for name, words in METHOD_EXPLANATIONS.items() if name in used),
+        used=set(rows.loc[rows["measure"] == "p@1", "method"]),
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
-        runs=texts,
-        reproduced=any(text["paper"] for text in texts),
-        told=any(text["verdict"] or text["facts"] for text in texts),
-        scores=next((text["heading"] for text in texts if text["heading"]), None),
+        reproduced=any(view.paper for view in views),
+        told=any(view.verdict or view.facts for view in views),
+        scores=next((view.heading for view in views if view.tables or "scores" in view.sections), ""),
         meanings=[describe(str(name)) for name in rows["measure"].unique() if name in map_view.NOT_DRAWN],
         version=__version__,
-        policy=Markup(policy(style, script)),
         style=Markup(style),
         script=Markup(script),
-        data=Markup(script_safe_json(payload)),
+        data=payload,
     )
 
 
-def policy(style: str, script: str) -> str:
-    """Nothing may be fetched, and only this style and this script may act."""
-    digests = [hashlib.sha256(text.encode("utf-8")).digest() for text in (style, script)]
-    styled, scripted = (f"sha256-{base64.b64encode(digest).decode('ascii')}" for digest in digests)
-    return (
-        f"default-src 'none'; style-src '{styled}'; script-src '{scripted}'; "
-        "img-src data: blob:; base-uri 'none'; form-action 'none'"
-    )
-
-
-def _some(names: Iterable[str], most: int, between: str = ", ") -> str:
-    """The first few of some names, and how many more there are."""
-    every = list(dict.fromkeys(names))
-    return between.join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
-
-
-def _run_text(run: RunFolder, view: View) -> dict[str, Any]:
-    """What the template says of a run."""
-    notes = run.record.get("notes") or []
-    figured = any(figure.section == "scores" for figure in view.figures)
-    beside = [name for name in run.rows["other_model"].dropna().unique() if name]
-    models = f"{run.model} and {beside[0]}" if view.two_models and len(beside) == 1 else run.model
-    return {
-        **vars(view),
-        "name": run.name,
-        "title": view.paper["title"] if view.paper else models,
-        "heading": view.heading if view.tables or figured else None,
-        "notes": [str(note) for note in notes] if isinstance(notes, list) else [str(notes)],
-        "provenance": [pair for pair in flatten(run.record) if pair[0] != "notes"],
-    }
+def _digest(text: str) -> str:
+    """What the policy of the page calls its own style and script by."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}"
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
@@ -281,10 +248,9 @@ def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
     """One run: its figures, the numbers of their curves, its word map and its rows.
 
-    Of figures, panels and lines what differs from the defaults of their records is sent, and of a line the index of its
-    numbers, which lines of several panels may share.
+    Of figures, panels and lines what differs from empty ones is sent, and of a line the index of its numbers, which
+    lines of several panels may share.
     """
-    points = None if run.points is None else word_map.word_map(run.points)
     indices: dict[str, int] = {}  # the numbers of a line as JSON -> their index
     drawn = []
     for figure in figures:
@@ -292,69 +258,47 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         for panel in figure.panels:
             lines = []
             for line, ink in zip(panel.lines, inks(panel.lines), strict=True):
-                bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
-                known = {name: values for name, values in bounds.items() if set(values) - {None}}
-                at = [int(step) if float(step).is_integer() else float(step) for step in line.steps]
-                own = {"steps": at, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
-                index = indices.setdefault(json.dumps(own), len(indices))
+                index = indices.setdefault(json.dumps(_numbers(line)), len(indices))
                 look = {"c": index, **_differing(line, leave=(*NUMERIC, "hue", "colour"))}
                 lines.append(look if line.cell else {**look, "colour": ink})
             panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
-        explained = figure.explanation or figure.kind != "curves"
-        about = _differing(figure, leave=("panels", "page_only", "caption" if explained else ""))
-        drawn.append({**about, "panels": panels})
+        measure = describe(figure.measure)
+        words = measure.explanation or figure.caption if figure.kind == "curves" else ""
+        facts = {"words": words, "better": measure.better, **({"axis": measure.axis} if measure.axis else {})}
+        about = _differing(figure, leave=("panels", "page_only", "caption", "measure"))
+        drawn.append({**about, **facts, "panels": panels})
     numbers = [json.loads(own) for own in indices]
     steps = list(map(list, dict.fromkeys(tuple(own["steps"]) for own in numbers)))
-    # The curve above the slider of the word map:
-    guide = run.lead and {
-        "name": run.lead.name,
-        "layers": run.lead.at,
-        "value": _compact(reading.value for reading in run.lead.readings.values()),
-        "high": _compact(reading.high for reading in run.lead.readings.values()),
-        "members": run.lead.members,
-        "best": run.lead.best,
-        "alike": run.lead.alike,
-    }
+    lead = run.lead  # its curve is drawn above the slider of the word map
     return {
         "name": run.name,
-        **({} if run.depth is None else {"depth": run.depth}),
+        "depth": run.depth,
         "centre": run.centre,
-        "lead": guide,
+        "lead": lead and {"name": lead.name, "best": lead.best, "alike": lead.alike, **_numbers(lead.line(""))},
         "figures": drawn,
         "steps": steps,
         "curves": [{**own, "steps": steps.index(own["steps"])} for own in numbers],
-        "map": None if points is None else word_map.payload(points),
+        "map": None if run.points is None else word_map.payload(word_map.word_map(run.points)),
         "table": table_payload(run.rows),
     }
 
 
+def _numbers(line: Line) -> dict[str, Any]:
+    """The numbers of a line; bounds that are nowhere known are left out."""
+    bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
+    known = {name: values for name, values in bounds.items() if set(values) - {None}}
+    return {"steps": line.steps, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
+
+
 def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:
-    """The fields of a record that differ from their defaults."""
-    said = {}
-    for entry in fields(record):
-        default = entry.default if entry.default_factory is MISSING else entry.default_factory()
-        value = getattr(record, entry.name)
-        if entry.name not in leave and value not in (default, "" if default is MISSING else default):
-            said[entry.name] = value
-    return said
+    """The fields of a record that differ from those of an empty one."""
+    empty = vars(EMPTY[type(record)])
+    return {name: value for name, value in vars(record).items() if name not in leave and value != empty[name]}
 
 
 def _compact(values: Iterable[float], *, digits: int = 5) -> list[float | None]:
     """Five digits: more than a pixel shows, and rounding once more rarely differs from rounding the number itself."""
     return [float(f"{value:.{digits}g}") if isfinite(value) else None for value in values]
-
-
-def script_safe_json(value: Mapping[str, Any]) -> str:
-    r"""JSON that cannot end or open anything inside a `<script>` block: `<`, `>`, `&`, U+2028 and U+2029 are escaped.
-
-    >>> script_safe_json({"word": "</script>"})
-    '{"word":"\\u003c/script\\u003e"}'
-    """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    for character in ("<", ">", "&", "\u2028", "\u2029"):
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    # A lone surrogate can be in a Python string but not in a UTF-8 file.
-    return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
 def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFrame, list[str]]:

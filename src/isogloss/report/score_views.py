@@ -8,8 +8,10 @@ what is left of it elsewhere, under each plan; of tasks learned from a model at 
 of the scores.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import isnan
 from operator import attrgetter
 from typing import Any
@@ -20,34 +22,21 @@ import pandas as pd
 from isogloss.figure import DARK, NOTHING, QUIET, Figure, Line, Panel, Table, file_name, printable
 from isogloss.measures import FORMS
 from isogloss.measures.registry import describe
+from isogloss.papers.results import Results, panels
 from isogloss.report import curves, map_view, training_view
-from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, display_names, grouped, number, select
+from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, grouped, language_name, number, select
 
 UNITS = {"lexicon": "word", "rotate": "sentence"}
 METHODS = {"lexicon": "csls", "rotate": "cosine"}  # what the papers read; the other one is in the rows
 METHOD_NAMES = {"lexicon": "CSLS", "rotate": "cosine"}
 STATIC = "static: "
+FLAT = -1  # where curves are read that have no layer
 COUNTED = ("coverage", "identical", "p@1_behind", "cka_retrieval")
 MOST_PAIRS = 8
 FEW_MAPPINGS, FEW_SETS = 3, 2  # that have room for their intervals
-FOUND = "The share whose nearest neighbour in the other language is a translation (P@1)."
-ALIKE = (
-    "CKA says how alike two models arrange the same sentences before any map: 1 is the same arrangement up to a turn "
-    "and a change of size. Read the debiased form; what is printed stands beside it, each form with its chance."
-)
 TEXTS = {"train": "the text learned from", "test": "the text looked up"}
 FORM_TITLES = {"cka": "debiased", "cka_biased": "as printed, centred", "cka_uncentred": "as printed, not centred"}
 STITCHED, HOME = "stitched", "in the source language"
-STITCH_HEADING = (
-    "Scores by layer, stitched",
-    "The task's layers were trained on the source model's states at each layer, and then given the target model's. Of "
-    "the epochs that the source's development set chose.",
-)
-TRANSFER_HEADING = (
-    "Scores, by plan and language",
-    "Of the models that the source's development set chose. Every plan and seed, and what an oracle would choose, is "
-    "in the rows.",
-)
 MOST_PLANS, MOST_CURVES, MOST_LANGUAGES, MOST_TIES = 14, 8, 3, 3
 # What is shown of several seeds, and of one:
 BRACKETS = {True: "t intervals over seeds", False: "bootstrap intervals over examples, of one seed"}
@@ -71,8 +60,13 @@ def _highest(parts: Iterable[Curve]) -> Curve:
 
 def _named(part: Curve) -> tuple[str, str]:
     """Both languages of a curve by name, the source first."""
-    names = display_names([part.source, part.target])
-    return names[part.source], names[part.target]
+    return language_name(part.source), language_name(part.target)
+
+
+def _title(run: RunFolder) -> str:
+    """Both models by name, where there are two."""
+    beside = [name for name in run.rows["other_model"].unique() if name]
+    return f"{run.model} and {beside[0]}" if len(beside) == 1 else ""
 
 
 def _models(part: Curve) -> str:
@@ -115,7 +109,7 @@ class Lookup:
 
     Attributes:
         ways: mapping -> its curve by layer.
-        flat: what has no layer, such as static vectors: curves of one reading, at 0.
+        flat: what has no layer, such as static vectors: curves of one reading, at `FLAT`.
         counted: the curves of `COUNTED`: coverage, ties and correlations, likewise.
     """
 
@@ -138,15 +132,13 @@ class Lookup:
 def lookups(frame: pd.DataFrame) -> list[Lookup]:
     """Every source and target that were looked up, in order of appearance: P@1 by mapping and layer."""
     rows = frame[frame["task"].isin(list(UNITS)) & (frame["target"] != "")]
-    absent = rows["layer"].isna()
-    flat = curves.curves(rows[absent].assign(layer=0))
+    read = curves.curves(rows.assign(layer=rows["layer"].fillna(FLAT)))
     looked_up = []
-    by_pair = attrgetter("task", "source", "target", "data", "seed")
-    for group in grouped([*curves.curves(rows[~absent]), *flat], by_pair).values():
+    for group in grouped(read, attrgetter("task", "source", "target", "data", "seed")).values():
         scores = select(group, measure="p@1", method=METHODS[group[0].task])
+        flat = [part for part in scores if part.at == (FLAT,)]
         ways = {part.condition: part for part in scores if part not in flat}
-        counted = [part for part in group if part.measure in COUNTED]
-        looked_up += [Lookup(ways, [part for part in scores if part in flat], counted)] if scores else []
+        looked_up += [Lookup(ways, flat, [part for part in group if part.measure in COUNTED])] if scores else []
     return looked_up
 
 
@@ -191,12 +183,9 @@ def lookup_view(run: RunFolder) -> View:
     for best in [_highest(bests)] if bests else ():  # of the pair that does best, or CKA where nothing was looked up
         layered = not any(best in lookup.flat for lookup in pairs)
         facts = map_view.layer_facts(replace(best, method=""), run.depth)[0 if layered else 1 :]
-    unit = UNITS[pairs[0].best.task] if pairs else "word"
-    heading = f"Translations found, by layer and way ({unit}s)", f"{FOUND} {ALIKE}" if likes else FOUND
-    if likes and not pairs:
-        heading = "How alike the two spaces are, by layer", ALIKE
+    heading = pairs[0].best.task if pairs else "alike"
     figures = [figure for _, own in shown for figure in own]
-    return View("lookup", verdict, facts, figures, [table for table, _ in shown], heading, two_models=True)
+    return View("lookup", verdict, facts, figures, [table for table, _ in shown], heading, title=_title(run))
 
 
 def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
@@ -249,7 +238,7 @@ def _show_lookup(lookup: Lookup) -> tuple[Table, list[Figure]]:
     table = _table(f"P@1, {title}", layers, columns, note, [lookup.ways.get(name) for name in wide])
     for own in grouped(lookup.flat, flat_name).values():
         named = {part.condition: part for part in own}
-        cells = [_cell(named.get(name), 0, interval=name in wide) for name in mappings]
+        cells = [_cell(named.get(name), FLAT, interval=name in wide) for name in mappings]
         table = replace(table, rows=[*table.rows, [f"{flat_name(own[0])} (n = {own[0].peak.n:,})", *cells]])
     if not lookup.ways:
         return table, []
@@ -269,7 +258,7 @@ def _show_lookup(lookup: Lookup) -> tuple[Table, list[Figure]]:
 def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
     """CKA by layer and form: as a table, and as `alike-SOURCE-TARGET-DATA-TEXT`, a panel a form."""
     first = next(iter(alike.values()))
-    most = max(part.most for part in alike.values())
+    most = max(part.counts[1] for part in alike.values())
     columns = [pair for form, part in alike.items() for pair in ((FORM_TITLES[form], part), ("chance", part.chance))]
     panels = [
         Panel(FORM_TITLES[form], [part.line("CKA", **PLAIN), part.chance.line("chance")])
@@ -336,7 +325,7 @@ def stitch_view(run: RunFolder) -> View:
         ]
         panel, caption = Panel("", lines, floor=_floor(top)), f"{BANDS[over_seeds]}."
         figures.append(_layer_figure(top, ("task", "target", "data"), "stitch", title, caption, [panel], score))
-    return View("training", verdict, facts, figures, tables, STITCH_HEADING, two_models=True)
+    return View("training", verdict, facts, figures, tables, "stitch", title=_title(run))
 
 
 def results(frame: pd.DataFrame) -> pd.DataFrame:
@@ -365,16 +354,17 @@ class Experiment:
     gaps: Mapping[str, Curve]
     several: bool
 
-    @property
-    def names(self) -> dict[str, str]:
-        """The languages by name."""
-        source = self.scores[0].source
-        return {source: source, **display_names(part.target for part in self.scores if part.target not in ("", OTHERS))}
+    @cached_property
+    def home(self) -> str:
+        """The name of the language trained in."""
+        return language_name(self.scores[0].source)
 
-    def set_name(self, part: Curve, names: Mapping[str, str]) -> str:
-        """The language of a test set, with the set's name where the language has several."""
-        several = len(select(self.scores, target=part.target)) > 1
-        return names.get(part.target, part.target) + (f" ({part.data})" if several else "")
+    @cached_property
+    def sets(self) -> dict[str, Curve]:
+        """The scores by the name of their language, with that of the test set where a language has several."""
+        targets = Counter(part.target for part in self.scores)
+        names = {**{code: language_name(code) for code in targets}, OTHERS: "mean of the others"}
+        return {names[p.target] + f" ({p.data})" * (targets[p.target] > 1): p for p in self.scores}
 
 
 def _floor(*parts: Curve) -> float | None:
@@ -404,7 +394,7 @@ def transfer_view(run: RunFolder) -> View:
     verdict: list[str] = []
     for experiment in groups:
         part = experiment.scores[0]
-        about = f"{part.model}, {part.task} from {experiment.names[part.source]}: "
+        about = f"{part.model}, {part.task} from {experiment.home}: "
         verdict += _plan_sentences(experiment, about if len(groups) > 1 else "")
     numbers: list[Fact] = []
     # Of the plan under which the others score highest:
@@ -418,32 +408,32 @@ def transfer_view(run: RunFolder) -> View:
         numbers.append(("in the others", number(mean.peak.value), ""))
         numbers += [] if isnan(mean.peak.floor) else [("by chance", number(mean.peak.floor), "")]
         numbers += [] if run.trained.empty else [("languages", str(len(run.languages)), "")]
-    figures = [_plan_figure(run, experiment, groups) for experiment in groups]
+    figures = [_plan_figure(experiment, groups) for experiment in groups]
     return View(
         "training",
         verdict if groups else _course_sentences(run),
         numbers or training_view.facts(run),
         [*figures, *similarity_figures(run), *training_view.step_figures(run)],
         [_plan_table(experiment, named=len(groups) > 1) for experiment in groups],
-        TRANSFER_HEADING,
+        "transfer",
     )
 
 
 def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
     """A sentence for each plan, and which plan leaves the others most."""
-    names, source, sentences = experiment.names, experiment.scores[0].source, []
+    home, source, sentences = experiment.home, experiment.scores[0].source, []
     means = select(experiment.scores, target=OTHERS)
     for index, plan in enumerate(experiment.plans[:MOST_PLANS]):
-        scores = [part for part in experiment.scores if index in part.at]
-        home = select(scores, target=source)[0]
-        words = f"{head}{plan}: {home.measure} {_cell(home, index)} in {names[source]}"
-        for mean in select(scores, target=OTHERS):
+        sets = {name: part for name, part in experiment.sets.items() if index in part.at}
+        trained_in = select(sets.values(), target=source)[0]
+        words = f"{head}{plan}: {trained_in.measure} {_cell(trained_in, index)} in {home}"
+        for mean in select(sets.values(), target=OTHERS):
             floor, gap = mean.readings[index].floor, _cell(experiment.gaps["gap"], index)
             chance = "" if isnan(floor) else f", where chance gives {number(floor)}"
             words += f", {_cell(mean, index)} in the others{chance}, a gap of {gap}"
-        others = [part for part in scores if part.target not in (source, OTHERS)]
-        ranked = sorted(others, key=lambda part: -part.readings[index].value)
-        said = [f"{experiment.set_name(part, names)} {_cell(part, index, interval=False)}" for part in ranked]
+        others = [name for name, part in sets.items() if part.target not in (source, OTHERS)]
+        ranked = sorted(others, key=lambda name: -sets[name].readings[index].value)
+        said = [f"{name} {_cell(sets[name], index, interval=False)}" for name in ranked]
         if len(said) > 2 * MOST_LANGUAGES:
             said = [*said[:MOST_LANGUAGES], "...", *said[-MOST_LANGUAGES:]]
         sentences.append(f"{words} ({', '.join(said)})." if len(said) > 1 else f"{words}.")
@@ -479,8 +469,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
     ):
         sets = grouped(select(read, measure=measure, task=task, source=source, training=training), attrgetter("target"))
         courses = {target: curves.average([_widened(curve) for curve in own]) for target, own in sets.items()}
-        names = display_names(code for code in courses if code != OTHERS)
-        ends = {OTHERS: "the others", source: names.get(source, "")}
+        ends = {OTHERS: "the others", source: language_name(source)}
         said = [
             f"{went(courses[code])} in {name} ({courses[code].from_to()})"
             for code, name in ends.items()
@@ -488,7 +477,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
         ]
         others = {code: curve for code, curve in courses.items() if code not in ends}
         single = [
-            f"{names[code]} ({curve.from_to(steps=False).removeprefix('from ')}, {went(curve)})"
+            f"{language_name(code)} ({curve.from_to(steps=False).removeprefix('from ')}, {went(curve)})"
             for code, curve in others.items()
             if curve.turn
         ]
@@ -513,45 +502,39 @@ def _widened(curve: Curve) -> Curve:
 
 def _plan_table(experiment: Experiment, *, named: bool) -> Table:
     """Plans down, test sets across, then what the others lose, and chance."""
-    names, part = experiment.names, experiment.scores[0]
-    title = f"{describe(part.measure).title}, {part.task} from {names[part.source]}"
-    sets = sorted(experiment.scores, key=lambda part: part.target == OTHERS)
-    heads = ["mean of the others" if own.target == OTHERS else experiment.set_name(own, names) for own in sets]
-    wide = [own for own in sets if len(sets) <= FEW_SETS + 1 or own.target in (OTHERS, sets[0].target)]
+    part = experiment.scores[0]
+    title = f"{describe(part.measure).title}, {part.task} from {experiment.home}"
+    sets = sorted(experiment.sets.items(), key=lambda pair: pair[1].target == OTHERS)
+    wide = [own for _, own in sets if len(sets) <= FEW_SETS + 1 or own.target in (OTHERS, sets[0][1].target)]
     gap, relative = (experiment.gaps.get(name) for name in ("gap", "relative_gap"))
     note = (
         f"Brackets hold {BRACKETS[experiment.several]}. The gap is the score in the language trained in less that "
         "in the others. Chance is what the models' own answers score when they are dealt out at random."
     )
-    columns = [*zip(heads, sets, strict=True), ("gap of the others", gap), ("relative gap", relative)]
-    plans = dict(enumerate(experiment.plans))
+    plans, columns = dict(enumerate(experiment.plans)), [*sets, ("gap of the others", gap), ("relative gap", relative)]
     table = _table(f"{part.model}, {title}" if named else title, plans, columns, note, [*wide, gap])
-    floors = [NOTHING if floor is None else number(floor) for floor in map(_floor, sets)]
+    floors = [NOTHING if floor is None else number(floor) for floor in (_floor(own) for _, own in sets)]
     chance = [["chance", *floors, NOTHING, NOTHING]] if set(floors) != {NOTHING} else []
     return replace(table, columns=["plan", *table.columns[1:]], rows=[*table.rows, *chance])
 
 
-def _plan_figure(run: RunFolder, experiment: Experiment, groups: Sequence[Experiment]) -> Figure:
+def _plan_figure(experiment: Experiment, groups: Sequence[Experiment]) -> Figure:
     """`transfer-TASK`: a line a language, the source dashed, the mean of the others thick with its interval."""
     part = experiment.scores[0]
-    title, home = describe(part.measure).title, run.names.get(part.source, part.source)
-    names = {**run.names, OTHERS: "mean of the others", part.source: f"{home}, trained in"}
-    targets = list(dict.fromkeys(own.target for own in experiment.scores))
-    lines = []
-    for own in experiment.scores:
-        look: dict[str, Any] = {"hue": targets.index(own.target), "band": False}
-        if own.target == OTHERS:
-            look = {"colour": DARK, "thick": True}
-        elif own.target == part.source:
-            look = {"colour": QUIET, "dash": 1}
-        lines.append(own.line(experiment.set_name(own, names), **PLAIN, **look))
+    title, targets = describe(part.measure).title, list(dict.fromkeys(own.target for own in experiment.scores))
+    looks: dict[str, dict[str, Any]] = {target: {"hue": hue, "band": False} for hue, target in enumerate(targets)}
+    looks |= {OTHERS: {"colour": DARK, "thick": True}, part.source: {"colour": QUIET, "dash": 1}}
+    lines = [
+        own.line(name + ", trained in" * (own.target == part.source), **PLAIN, **looks[own.target])
+        for name, own in experiment.sets.items()
+    ]
     models = {other.scores[0].model for other in groups}
     end = f"-{part.source}" if len(groups) > 1 else ""
     end += f"-{file_name(part.model)}" if len(models) > 1 else ""
     return Figure(
         f"transfer-{file_name(part.task)}{end}",
         f"{title} by plan, {part.task}",
-        f"{printable(part.model)}, {part.task} from {home}; {BANDS[experiment.several]}.",
+        f"{printable(part.model)}, {part.task} from {experiment.home}; {BANDS[experiment.several]}.",
         [Panel("", lines, floor=_floor(*experiment.scores))],
         ylabel=title,
         xlabel="",
@@ -569,25 +552,16 @@ def similarity_figures(run: RunFolder) -> Iterator[Figure]:
     rows = curves.with_trainings(rows[rows["target"] != OTHERS])
     groups = list(rows.groupby(["model", "task", "source"], sort=False))
     for key, group in groups:
-        model, task, source = map(str, key)
-        hues = {name: hue for hue, name in enumerate(dict.fromkeys(group["training"]))}
-        sides = {
-            f"{source} with the others": group[group["other_layer"].isna()],
-            "each model with its start": group[group["other_model"].ne("")],
+        (model, task, source), read = map(str, key), Results(group)
+        sides: dict[str, dict[str, Any]] = {
+            f"{source} with the others": {"other_layer": None},
+            "each model with its start": {"other_model": read.distinct("other_model")},
         }
-        panels = []
-        for title, side in sides.items():
-            means = side.groupby(["training", "layer"])["value"].mean()
-            lines = [
-                Line(name, [int(layer) for layer in means[name].index], means[name].tolist(), hue=hue)
-                for name, hue in hues.items()
-                if name in means.index
-            ]
-            panels += [Panel(title, lines)] if lines else []
+        lines = {name: {"training": name, "look": {"band": False}} for name in read.distinct("training")}
         caption = (
             f"{model}, {task} from {source}: debiased linear CKA on parallel text, mean over "
             f"{group['target'].nunique()} languages and all seeds. {map_view.EMBEDDING}"
         )
         end = "" if len(groups) == 1 else "-" + "-".join(map(file_name, (source, model)))
         name, title = f"languages-{file_name(task)}{end}", f"Languages by layer, {task}"
-        yield Figure(name, title, caption, panels, "CKA", xlabel="layer")
+        yield Figure(name, title, caption, panels(read, sides, lines), "CKA", xlabel="layer")

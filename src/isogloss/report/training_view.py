@@ -64,46 +64,40 @@ def panels(run: RunFolder) -> list[StepPanel]:
     ).items():
         means = select(known, measure=measure + MEAN, kind=kind, unit=unit, layer=layer)
         charts += _panels(group, means, centre)
-    early, units = {"loss": 0, "perplexity": 1}, {unit: index for index, unit in enumerate(UNITS)}
-    return sorted(
-        charts,
-        key=lambda panel: (
-            early.get(panel.measure, 2),
-            units.get(panel.unit, len(UNITS)),
-            measures.index(panel.measure),
-        ),
-    )
+    early = {"loss": 0, "perplexity": 1}
+    units = {unit: index for index, unit in enumerate(UNITS)}
+
+    def order(panel: StepPanel) -> tuple[int, int, int]:
+        return early.get(panel.measure, 2), units.get(panel.unit, len(UNITS)), measures.index(panel.measure)
+
+    return sorted(charts, key=order)
 
 
 def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list[StepPanel]:
-    """The panel of one training, or of several: a line each, and for perplexity the trained text and others apart."""
-    kind, alone = group[0].kind, {}
+    """The panel of one training; of several, a line each, and panels of their own where these say more."""
+    first, kind, alone = group[0], group[0].kind, {}
     for name, parts in curves.grouped(group, attrgetter("training")).items():
         pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
         own_centre = centre if len({code for pair in pairs for code in pair}) > 2 else ""
         titled = (" " if kind in ATTRIBUTES else ", ").join(filter(None, (name, kind)))
-        lines = _lines(parts, select(means, training=name), centre=own_centre)
-        alone[name] = StepPanel(titled, lines, own_centre)
+        alone[name] = StepPanel(titled, _lines(parts, select(means, training=name), centre=own_centre), own_centre)
     if len(alone) == 1:
         return list(alone.values())
-    if group[0].measure == "perplexity":
-        # What is trained on, and the others pooled, a line a training:
+    apart = first.measure == "perplexity" or (all(curve.task for curve in group) and first.layer is None)
+    if first.measure == "perplexity":  # of what is trained on, and of the others pooled
         tuned = dict.fromkeys(curve.target for curve in select(group, data=HELD))
-        sides = {language_name(code): select(group, data=HELD, target=code) for code in tuned}
-        sides["other languages"] = select(group, target=OTHERS)
-        apart = [StepPanel(f"{side}, by plan", _by_training(own)) for side, own in sides.items() if own]
-        return [*apart, *alone.values()]
-    lines = _by_training([replace(chart.lead, training=name) for name, chart in alone.items() if chart.lead])
-    of_task = all(curve.task for curve in group) and group[0].layer is None  # other languages by plan, then each plan
-    together = "by plan" if group[0].measure == "loss" else "other languages, by plan"
-    led = [StepPanel(together if of_task else kind, lines)] if lines else []
-    return [*led, *alone.values()] if of_task or not led else led
-
-
-def _by_training(courses: Sequence[Curve]) -> list[Curve]:
-    """The first curve of each training, called by its name."""
-    trainings = curves.grouped(courses, attrgetter("training")).items()
-    return [replace(own[0], code=name, languages=(), leads=False) for name, own in trainings]
+        sides = {f"{language_name(code)}, by plan": select(group, data=HELD, target=code) for code in tuned}
+        sides["other languages, by plan"] = select(group, target=OTHERS)
+    else:
+        title = "by plan" if first.measure == "loss" else "other languages, by plan"
+        leads = [replace(chart.lead, training=name) for name, chart in alone.items() if chart.lead]
+        sides = {title if apart else kind: leads}
+    together = []
+    for title, own in sides.items():
+        trainings = curves.grouped(own, attrgetter("training"))
+        lines = [replace(same[0], code=name, languages=(), leads=False) for name, same in trainings.items()]
+        together += [StepPanel(title, lines)] if lines else []
+    return [*together, *alone.values()] if apart or not together else together
 
 
 def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> list[Curve]:
@@ -176,7 +170,6 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
             choice = {"Per": panel.unit or "item", **({"Layer": str(panel.layer)} if layered else {})}
             lines = [_line(run, panel, line) for line in panel.lines]
             drawn.append(Panel("", lines, choice=choice, note=_note(panel)))
-        shared: dict[str, Any] = {"better": about.better, "axis": about.axis}
         yield Figure(
             f"steps-{name}" if flat else f"steps-at-layers-{name}",
             title,
@@ -185,22 +178,20 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
             ylabel=AXIS_NAMES.get(measure, "").format(best.unit) if best.unit else "",
             log=about.logarithmic,
             section="training",
-            explanation=about.explanation,
+            measure=about.name,
             chosen=drawn[group.index(best)].choice,
             page_only=not flat,
-            **shared,
         )
-        rows = [(panel, own.lines) for panel, own in zip(group, drawn, strict=True) if panel.unit == first.unit]
-        rows.sort(key=lambda pair: -(pair[0].layer or 0))
-        trainings = dict.fromkeys(line.code for panel, _ in rows if panel.by_training for line in panel.lines)
-        codes = [""] if any(panel.lead for panel, _ in rows) else list(trainings)
-        for code in codes if layered and len(rows) > 1 else ():
-            shades = [
-                replace(line, label=f"layer {panel.layer}")
-                for panel, own in rows
-                for line in own
-                if (line.code == code if code else line.thick)
-            ]
+        own = [(panel, chart.lines) for panel, chart in zip(group, drawn, strict=True) if panel.unit == first.unit]
+        own.sort(key=lambda pair: -(pair[0].layer or 0))
+        cells = [
+            replace(line, label=f"layer {panel.layer}")
+            for panel, lines in own
+            for line in lines
+            if line.thick or panel.by_training
+        ]
+        grids = curves.grouped(cells, lambda line: "" if line.thick else line.code)
+        for code, shades in grids.items() if layered and len(own) > 1 else ():
             over = f"Average over {shades[0].members} curves." if shades[0].members > 1 else ""
             yield Figure(
                 f"steps-layers-{name}{f'-{file_name(code)}' if code else ''}",
@@ -209,8 +200,8 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
                 [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
                 kind="shades",
                 section="step-grid",
+                measure=about.name,
                 page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
-                **shared,
             )
 
 
@@ -222,7 +213,7 @@ def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
     so dashes begin with it. What stands for all is dark, and chance is drawn once, with it.
     """
     drawn = curve.thin(most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
-    spelt = " → ".join(run.names.get(code, code) for code in curve.languages)
+    spelt = " → ".join(map(language_name, curve.languages))
     label = curve.code.removesuffix(" → ".join(curve.languages)) + spelt if curve.languages else curve.code
     if curve.code == POOLED:
         label = "average" if panel.lead and len(panel.lines) > 1 else describe(panel.measure).title
@@ -243,7 +234,7 @@ def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
 def _note(panel: StepPanel) -> str:
     """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
     readings = [reading for line in panel.lines for reading in line.readings.values()]
-    counts = [reading.n for reading in readings if reading.n]
+    counts = curves.span_of(reading.n for reading in readings)
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
     items = f" {panel.unit}s a reading" if panel.measure == "loss" and panel.unit in LOSSES else items
     items = items or (f" {panel.unit}s" if panel.unit and panel.measure not in ("gap", "relative_gap") else "")
@@ -252,7 +243,7 @@ def _note(panel: StepPanel) -> str:
     bands = "Bands: intervals" if panel.layer is None or panel.by_training else "Band: interval"
     seeds = max(line.seeds for line in panel.lines)
     band = f"{bands} over {seeds} seeds." if seeds > 1 else f"{bands}."
-    count = f"n = {curves.span_of(min(counts), max(counts))}{items}." if counts else ""
+    count = f"n = {counts}{items}." if counts else ""
     total = max(len(line.at) for line in panel.lines)
     most = MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER
     left_out = f"Drawn: {most} of {total:,} readings; all are in the run's rows." if total > most else ""
@@ -280,8 +271,8 @@ def view(run: RunFolder) -> View:
             said = ["These rows hold steps but no value, so nothing can be said of the training."]
         said += map_view.map_sentences(own) if not said or own.lead else []
         verdict += [head + sentence for sentence in said]
-    layers = _layers_at(run, "max")
-    caution = layers is not None and layers[1].above_chance is False
+    at_end = run.map_at("max")
+    caution = at_end is not None and at_end[-1].above_chance is False
     figures = [*step_figures(run), *map_view.figures(run)]
     return View("training", verdict, facts(run), figures, caution=caution)
 
@@ -295,34 +286,17 @@ def facts(run: RunFolder) -> list[Fact]:
     for measure, label, per in (("loss", "training loss", "nats a"), ("perplexity", "held-out perplexity", "per")):
         for lead in select(leads, measure=measure)[:1]:
             numbers.append((label, curves.digits(lead.last.value), f"{per} {lead.unit}" if lead.unit else ""))
-    if layers := _layers_at(run, "max"):
-        numbers += map_view.layer_facts(layers[1], run.depth)
+    if at_end := run.map_at("max"):
+        numbers += map_view.layer_facts(at_end[-1], run.depth)
     return [*numbers, ("languages", str(len(run.languages)), "")]
-
-
-def _layers_at(run: RunFolder, end: str) -> tuple[int, Curve, list[Curve]] | None:
-    """The first (`min`) or last (`max`) step at which the leading measure was taken by layer, and its curves there.
-
-    The first curve is the mean over directions, then come the curves of the directions. None where nothing was taken by
-    layer, or several trainings were run.
-    """
-    layered = run.trained[run.trained["layer"].notna() & run.trained["value"].notna()]
-    taken = set(zip(layered["measure"], layered["method"], strict=True))
-    lead = next((pair for pair in curves.LEADING if pair in taken), None)
-    if lead is None or len(run.trained[["plan", "condition", "settings"]].drop_duplicates()) > 1:
-        return None
-    measure, method = lead
-    step = int(layered.loc[(layered["measure"] == measure) & (layered["method"] == method), "step"].agg(end))
-    read = curves.curves(layered[layered["step"] == step])
-    return step, curves.overall(read, measure, method), select(read, measure=measure, method=method)
 
 
 def _meeting(run: RunFolder) -> list[str]:
     """Where the languages meet at the last step, how that compares with the first, and who is nearest."""
-    began, ended = (_layers_at(run, end) for end in ("min", "max"))
+    began, ended = run.map_at("min"), run.map_at("max")
     if began is None or ended is None:
         return []
-    (first, before, _), (last, curve, parts) = began, ended
+    (first, _, before), (last, at_end, curve) = began, ended
     best = curve.best
     told = f"{curve.name} ({map_view.ASKS[curve.measure]}) is {curve.say(best)}"
     if curve.above_chance is False:
@@ -340,7 +314,7 @@ def _meeting(run: RunFolder) -> list[str]:
     if since.startswith(SAME) and best < end in compared:
         change = _since(before, curve, end, step=first)
         sentences.append(f"At layer {end}, the last one read, it is {curve.say(end, floor=False)}{change}.")
-    return [*sentences, *map_view.name_partners(parts, run.centre, curve)]
+    return [*sentences, *map_view.name_partners(at_end, run.centre, curve)]
 
 
 def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
@@ -356,8 +330,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     if panel is None or panel.lead is None:
         return []
     lead, lines = panel.lead, [line for line in panel.lines if line.languages]
-    names = curves.display_names(code for line in lines for code in line.languages)
-    of = f" of {names[lead.languages[0]]}" if lead.languages else ""
+    of = f" of {language_name(lead.languages[0])}" if lead.languages else ""
     per = f" per {panel.unit}" if panel.unit else ""
     mean = ", all languages pooled" if lead.target == POOLED else f", average over {len(lines)} languages"
     told = "" if lead.languages else mean
@@ -366,7 +339,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     ranked = sorted(lines, key=lambda line: line.last.value)
     low, high = (ranked[0], ranked[-1]) if ranked else (lead, lead)
     if low.last.high < high.last.low or (not low.last.known and low.last.value < high.last.value):
-        near, far = (f"{names[line.languages[0]]} ({line.reading(-1)})" for line in (low, high))
+        near, far = (f"{language_name(line.languages[0])} ({line.reading(-1)})" for line in (low, high))
         sentence = f"{sentence[:-1]}; it is lowest for {near} and highest for {far}."
     # Languages whose perplexity was lower before the end: clearly, or by less than the intervals.
     clear, slight = [], []
@@ -374,7 +347,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
         step = min(line.at, key=lambda step: line.readings[step].value)
         if not line.last.value > line.readings[step].value:
             continue
-        name, since, lowest = names[line.languages[0]], f"{step:,}", line.at.index(step)
+        name, since, lowest = language_name(line.languages[0]), f"{step:,}", line.at.index(step)
         if line.apart(lowest, -1):
             ends = f"({line.reading(lowest)} then, {line.reading(-1)} at the end)"
             clear.append(f"{name} from step {since} on {ends}")

@@ -352,10 +352,8 @@ function mapSide(state, runs, act) {
     const missing = Object.keys(map.scripts).filter((script) => !drawable(map.scripts[script]));
     const drawn = (word) => [...word].every((letter) => /\s/.test(letter) || drawable(letter));
     state.readable = missing.length ? drawn : () => true;
-    const [kept, total] = [whole(map.kept), whole(map.total)];
-    const thinned = `Shown: ${kept} of ${total} groups of translations, evenly spread, to keep the page light. `;
     const lacking = `This browser has no font for ${missing.join(", ")}, so those words carry no label.`;
-    note.replaceChildren((map.kept < map.total ? thinned : "") + (missing.length ? lacking : ""));
+    note.replaceChildren(missing.length ? lacking : "");
     note.classList.toggle("warning", missing.length > 0);
   }
 
@@ -437,8 +435,8 @@ function mapTransport(state, act) {
   }
 
   function guide(lead, layers, x) {
-    const y = linear([0, Math.max(...lead.value, ...lead.high.filter(isNumber)) || 1], [height - 4, 6]);
-    const drawn = lead.layers.map((layer, at) => [layer, at]).filter(([layer]) => layers.includes(layer));
+    const y = linear([0, Math.max(...lead.value, ...(lead.high || []).filter(isNumber)) || 1], [height - 4, 6]);
+    const drawn = lead.steps.map((layer, at) => [layer, at]).filter(([layer]) => layers.includes(layer));
     const points = drawn.map(([layer, at]) => [x(layers.indexOf(layer)), y(lead.value[at])]);
     const half = x(0.5) - x(0);
     const best = lead.alike.filter((layer) => layers.includes(layer)).map((layer) => x(layers.indexOf(layer)));

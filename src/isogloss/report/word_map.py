@@ -1,8 +1,8 @@
 """The word map: t-SNE points made ready for drawing, as a figure, a sheet of layers, and an animation.
 
 A projection to the plane has no unit, no up and no left. So each layer is centred, scaled to the same size, and turned
-or mirrored (never bent) to lie as near as it can to the layer before it. Points are thinned by whole groups of
-translations. Strays beyond the frame are moved to its edge. The points themselves are computed by the map recipe.
+or mirrored (never bent) to lie as near as it can to the layer before it. Strays beyond the frame are moved to its edge.
+The points themselves are computed by the map recipe, each word at every layer.
 """
 
 import io
@@ -16,17 +16,15 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.linalg import orthogonal_procrustes
 
-from isogloss.errors import InputError
-from isogloss.figure import COLOURS, INK, PAPER, QUIET, RULE, language_look, mix, printable
+from isogloss.figure import QUIET, RULE, SHAPES, language_look, printable
 from isogloss.files import write_bytes
-from isogloss.report.curves import RunFolder, display_names
+from isogloss.report.curves import RunFolder, language_name
 from isogloss.report.draw_matplotlib import FontChoice, caption, characters_by_script, drawing, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from PIL.Image import Image
 
-MOST_POINTS = 1200
 WIDE = 1.4  # the frame is this much wider than high
 EDGE = 0.15  # room for the words that lie beyond the middle 96%
 MOST_LABELS = 30
@@ -34,16 +32,7 @@ LONGEST_LABEL, LONGEST_TITLE = 24, 46
 SHEET = 6
 SIDES = ((6, 0, "left", "center"), (-6, 0, "right", "center"), (0, 6, "center", "bottom"), (0, -6, "center", "top"))
 # The marker of each shape, and the area that looks as large as a circle's:
-MARKERS = {
-    "circle": ("o", 1.0),
-    "square": ("s", 1.0),
-    "triangle": ("^", 1.25),
-    "diamond": ("D", 0.8),
-    "wedge": ("v", 1.25),
-    "plus": ("P", 1.5),
-    "star": ("*", 2.4),
-    "hexagon": ("h", 1.2),
-}
+MARKERS = dict(zip(SHAPES, zip("os^DvP*h", (1.0, 1.0, 1.25, 0.8, 1.25, 1.5, 2.4, 1.2), strict=True), strict=True))
 MOST_FRAMES = 100
 BETWEEN = (7, 3, 1)  # pictures between two layers: each is half the one before, so frames can be halved
 MOST_BYTES = 3_000_000
@@ -61,7 +50,6 @@ class WordMap:
         positions: by layer, of shape (points, 2): x within about [-1.4, 1.4] and y within about [-1, 1].
         looks: how the points of each language look, as `language_look` says.
         groups: the points of each translation group, the central language's first.
-        total: how many translation groups there were before thinning.
     """
 
     title: str
@@ -69,7 +57,6 @@ class WordMap:
     positions: Mapping[int, Positions]
     looks: Mapping[str, Mapping[str, str]]
     groups: Sequence[Sequence[int]]
-    total: int
 
     def members(self, code: str) -> npt.NDArray[np.intp]:
         """The indices of a language's points."""
@@ -80,42 +67,28 @@ class WordMap:
         return [positions[[group[0], other]] for group in self.groups for other in group[1:]]
 
 
-def word_map(
-    points: pd.DataFrame, languages: Sequence[str] = (), *, title: str = "", centre: str = "", most: int = MOST_POINTS
-) -> WordMap | None:
-    """The drawable word map of a run's points; None when no word is there at every layer.
+def word_map(points: pd.DataFrame, languages: Sequence[str] = (), *, title: str = "", centre: str = "") -> WordMap:
+    """The drawable word map of a run's points.
 
     Args:
         points: the columns layer, language, word, pair, x and y.
         languages: the languages in the order that gives them their colours; others follow.
         title: the name of the model.
         centre: the language whose words are joined to their translations.
-        most: how many points a layer has at most; whole translation groups are left out.
     """
     layers = sorted(int(layer) for layer in points["layer"].unique())
-    data = points.drop_duplicates(["layer", "pair", "language", "word"])
-    present = data.groupby(["pair", "language", "word"], sort=False)["layer"].transform("nunique")
-    data = data[present == len(layers)]
-    groups = kept = data["pair"].drop_duplicates().tolist()
-    points_a_layer = len(data) // max(len(layers), 1)
-    if points_a_layer > most:  # whole translation groups, evenly spread over the list
-        places = np.linspace(0, len(groups) - 1, max(1, len(groups) * most // points_a_layer))
-        kept = list({groups[int(place)] for place in places})
-    data = data[data["pair"].isin(kept)].sort_values(["layer", "pair", "language", "word"], kind="stable")
-    if data.empty:
-        return None
+    data = points.sort_values(["layer", "pair", "language", "word"], kind="stable")
     first = data[data["layer"] == layers[0]].reset_index(drop=True)
     raw = data[["x", "y"]].to_numpy(dtype="float64").reshape(len(layers), len(first), 2)  # (layers, points, 2)
     own = first["language"].tolist()
-    codes = list(dict.fromkeys([*languages, *own]))
-    names = display_names(code for code in codes if code in own)
+    codes = enumerate(dict.fromkeys([*languages, *own]))
+    looks = {code: language_look(index, code, language_name(code)) for index, code in codes}
     return WordMap(
         title=printable(title),
         words=first[["language", "word", "pair"]],
         positions=dict(zip(layers, _align(raw), strict=True)),
-        looks={code: language_look(codes.index(code), code, name) for code, name in names.items()},
+        looks={code: look for code, look in looks.items() if code in own},
         groups=[sorted(group, key=lambda at: own[at] != centre) for group in first.groupby("pair").indices.values()],
-        total=len(groups),
     )
 
 
@@ -148,8 +121,6 @@ def payload(points: WordMap) -> dict[str, Any]:
         **{name: points.words[name].tolist() for name in ("language", "word", "pair")},
         "x": x.tolist(),
         "y": y.tolist(),
-        "total": points.total,
-        "kept": len(points.groups),
         "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words["word"]).items()},
     }
 
@@ -160,11 +131,9 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     `word-map` is one layer with labels on some of the words, `word-map-layers` several layers side by side, and
     `layers.gif` the way from layer to layer. Every second picture of that is left out until the file is below 3 MB.
     """
-    points = None
-    if run.points is not None:
-        points = word_map(run.points, run.languages, title=run.model, centre=run.centre)
-    if points is None:
+    if run.points is None:
         return []
+    points = word_map(run.points, run.languages, title=run.model, centre=run.centre)
     every = list(points.positions)
     best = run.lead.best if run.lead is not None and run.lead.best in every else every[-1]
     names = (look["name"] for look in points.looks.values())
@@ -173,10 +142,8 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         draw_map(axes, points, points.positions[best], size=26)
         axes.set_title(f"{points.title}: words at layer {best}")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
-        kept = len(points.groups)
         about = "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge."
-        thinned = "" if kept == points.total else f"{kept:,} of {points.total:,} groups of translations."
-        caption(figure, " ".join(filter(None, (about, thinned, fonts.caption()))))
+        caption(figure, f"{about} {fonts.caption()}".strip())
         figure.draw_without_rendering()
         _label(axes, points, fonts, points.positions[best])
         files = save(figure, out, "word-map")
@@ -270,10 +237,8 @@ def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
 
 def frames(points: WordMap, between: int) -> "Iterator[Image]":
     """Every layer and `between` pictures on the way to the next."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise InputError("the animation needs Pillow: pip install 'isogloss[report]'") from error
+    from PIL import Image
+
     figure, axes = new_figure(6.6, 5.3)
     layout: Any = figure.get_layout_engine()
     layout.set(h_pad=0.1, w_pad=0.1)
@@ -306,12 +271,7 @@ def encode(pictures: "Sequence[Image]", between: int) -> bytes:
     """Pictures as a looping GIF with one small palette: a rest at each layer, a moment in between."""
     from PIL import Image
 
-    # White, greys, and each language colour on its way to white: the only colours there are, edges included.
-    greys = [mix(INK, PAPER, step / 11) for step in range(12)]
-    tints = [mix(ink, PAPER, share) for ink in COLOURS for share in (0.0, 0.15, 0.35, 0.55, 0.75)]
-    colours = [*greys, *tints, mix(QUIET, PAPER, 0.3)]
-    palette = Image.new("P", (1, 1))
-    palette.putpalette(bytes.fromhex("".join([*colours, *[PAPER] * (64 - len(colours))]).replace("#", "")))
+    palette = pictures[0].quantize(64)  # all pictures have the colours of the first
     small = [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
     durations = [REST if step % (between + 1) == 0 else MOMENT for step in range(len(small))]
     durations[-1] = END
