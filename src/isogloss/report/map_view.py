@@ -141,8 +141,8 @@ def _panel(
     if about.name == "aer":  # values without a layer that belong beside a curve: a statistical aligner's error
         rows = run.mapped[run.mapped["layer"].isna() & run.mapped["value"].notna() & (run.mapped["measure"] == "aer")]
         rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])] if pair else rows
-        means: dict[str, float] = rows.groupby("method")["value"].mean().to_dict()
-        references = {curves.METHOD_TITLES.get(name, name): value for name, value in means.items()}
+        means = rows.groupby("method")["value"].mean()
+        references = {curves.METHOD_TITLES.get(name, name): float(means[name]) for name in map(str, means.index)}
     kind = {"anisotropy": "languages", "cka": "language pairs"}.get(about.name, "directions")
     members = [part.members for part in parts]
     counts = curves.span_of(count for part in parts for count in part.counts)
