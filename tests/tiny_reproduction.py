@@ -3,7 +3,6 @@
 from types import SimpleNamespace
 
 from isogloss.papers import hussain2020, jexus2020, pan2021
-from isogloss.papers.paper import TINY
 
 HELD = {"held": True, "not held": False, "not held, open": False, "not judged": None}  # by the verdict of a finding
 
@@ -13,7 +12,7 @@ def changed(scale, **settings):
     return SimpleNamespace(**{**vars(scale), **settings})
 
 
-PRETRAINING = {**TINY, "width": 16, "batch": 4, "warm_up": 0.5}
+SMALLER = {"width": 16, "length": 32, "batch": 4, "warm_up": 0.5, "steps": 2}  # than the tiny model
 SMALL = changed(
     hussain2020.SCALES["smoke"],
     sentences=30,
@@ -21,8 +20,8 @@ SMALL = changed(
     every=3,
     distance=3,
     words=12,
-    pretraining=PRETRAINING,
-    native_steps=2,
+    tiny=SMALLER,
+    native_pretraining={**SMALLER, "vocabulary": 100},
 )
 
 
@@ -31,14 +30,12 @@ def make_small(monkeypatch):
     monkeypatch.setitem(hussain2020.SCALES, "smoke", SMALL)
 
 
-SMALL_ENCODER = {**jexus2020.TINY_ENCODER, "depth": 3, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2}
 SMALL_JEXUS = changed(
     jexus2020.SCALES["smoke"],
     depth=3,
     count=9,
-    known=60,
     epochs=1,
-    pretraining=SMALL_ENCODER,
+    tiny={**SMALLER, "depth": 3, "length": 64},
     map={"sample": 12, "words": 20, "points": 8},
 )
 
@@ -48,17 +45,14 @@ def make_small_jexus(monkeypatch):
     monkeypatch.setitem(jexus2020.SCALES, "smoke", SMALL_JEXUS)
 
 
-PAN = {**pan2021.SCALES["smoke"].pretraining, "depth": 2, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2}
 SMALL_PAN = changed(
     pan2021.SCALES["smoke"],
     amounts={"10%": 0.1},
     answering=("before", "both"),
-    known=60,
-    parallel=60,
     examples=12,
     compared=12,
     evaluated=8,
-    pretraining=PAN,
+    tiny={**SMALLER, "depth": 2, "length": 64},
     align={**pan2021.SCALES["smoke"].align, "batch": 4, "queue": 8, "steps": 2, "warm_up": 0.5},
     longer={"steps": 3},
 )

@@ -249,7 +249,7 @@ def reproduce_command(name: str) -> Any:
 
     paper = find(name)
     shared = {each: option for each, option in options_of(reproduce).items() if option.help}
-    special = {each: setting.option for each, setting in paper.options.items()}
+    special = dict(paper.options)
     parameters = [
         *option_parameters(shared | special),
         keyword("out", Annotated[str | None, typer.Option(help="run folder; default runs/PAPER-SCALE")], None),
@@ -263,11 +263,11 @@ def reproduce_command(name: str) -> Any:
         from isogloss.papers.paper import Request, outline_lines, selected, summary
 
         options = {each: given[each] for each in special}
-        usual = Path("runs") / f"{name}-{given['scale']}"
+        usual = Path("runs") / f"{name}-{Path(given['scale']).stem}"
         if dry_run:
             asked = {each: given[each] for each in shared if each in Request.__dataclass_fields__}
             outline = paper.plan(Request(out=Path(given["out"] or usual), **asked), **options)
-            jobs = selected(outline.jobs, given["only"], given["only_seeds"])
+            jobs = selected(outline.jobs, given["only"])
             typer.echo("\n".join(outline_lines(outline, jobs)))
             return
         work = partial(reproduce, name, **{each: given[each] for each in shared}, **options)

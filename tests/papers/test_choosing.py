@@ -17,19 +17,20 @@ def some_jobs(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("only", "only_seeds", "found"),
+    ("only", "found"),
     [
-        (None, None, [0, 1, 2, 3, 4]),
-        ("last:6", None, [2, 3]),
-        ("last:6,last:1", "1", [1, 3]),
-        ("plan=last:1, seed=1", None, [1]),
-        ("map", None, [4]),
-        ("part=tune", "0", [0, 2]),
+        (None, [0, 1, 2, 3, 4]),
+        ("last:6", [2, 3]),
+        ("last:6,last:1,seed=1", [1, 3]),
+        ("plan=last:1, seed=1", [1]),
+        ("map", [4]),
+        ("part=tune,seed=0", [0, 2]),
+        ("texts", []),
     ],
 )
-def test_jobs_are_chosen_by_any_of_their_coordinates(only, only_seeds, found, tmp_path):
+def test_jobs_are_chosen_by_any_of_their_coordinates(only, found, tmp_path):
     jobs = some_jobs(tmp_path)
-    assert [int(job.name) for job in selected(jobs, only, only_seeds)] == found
+    assert [int(job.name) for job in selected(jobs, only)] == found
 
 
 def test_what_a_chosen_job_needs_is_chosen_with_it_in_the_order_of_all(tmp_path):
@@ -59,8 +60,8 @@ def test_what_chooses_no_job_is_one_sentence(only, part, tmp_path):
 
 def test_options_of_papers_are_none_unless_given_and_have_help_and_one_type():
     for paper in map(find, names()):
-        assert all(each.option.help and each.option.default is None for each in paper.options.values())
-        kinds = {each.option.kind for each in paper.options.values()}
+        assert all(each.help and each.default is None for each in paper.options.values())
+        kinds = {each.kind for each in paper.options.values()}
         assert kinds <= {str | None, int | None, float | None, bool | None}
 
 

@@ -11,7 +11,7 @@ from isogloss.errors import InputError
 from isogloss.figure import Table, as_text
 from isogloss.papers import hussain2020 as paper
 from isogloss.papers.hussain2020 import PUBLISHED, since_lowest
-from isogloss.papers.paper import Request, find, lowest_hashed, names, summary
+from isogloss.papers.paper import Request, find, names, summary
 from isogloss.papers.results import Curves, Results, Side, all_of, over_seeds
 from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows
@@ -289,32 +289,31 @@ def test_a_finding_is_held_when_all_its_contrasts_are():
     assert abs((high - low) / 2 - 4.302653 / math.sqrt(3)) < 1e-5  # t of two degrees of freedom
 
 
-def test_text_is_chosen_by_its_place_and_split_as_drift_does(tmp_path):
+def test_text_to_tune_on_is_split_as_drift_does(tmp_path):
     lines = [f"zin nummer {number} ." for number in range(50)]
     (tmp_path / "nl.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     scale = changed(paper.SCALES["mini"], others=(), text=str(tmp_path / "nl.txt"))
-    texts = paper._contents(None, scale, tuned_is_known=True)
+    texts = paper._contents(scale, tmp_path)
     assert texts["nl.txt"].splitlines() == lines
-    few, turned = lowest_hashed(lines, 20), lowest_hashed(lines[::-1], 20)
-    assert len(few) == 20 and set(few) == set(turned) and few == [line for line in lines if line in set(few)]
     corpora = read_corpora({"nl": tmp_path / "nl.txt"}, {}, share=0.1, batch=8)
-    assert texts["known.native.txt"].splitlines() == list(corpora[0])  # it learns from what is tuned on
+    assert texts["native.txt"].splitlines() == list(corpora[0])  # it learns from what is tuned on
+    assert "native.txt" not in paper._contents(changed(scale, native="bertje"), tmp_path)
 
 
 def test_premises_are_read_once_each_from_the_data_folder(tmp_path):
     (tmp_path / "xnli").mkdir()
     text = "".join(f"{one}\thypothesis\tneutral\n" * 3 for one in "abcd")
     (tmp_path / "xnli" / "dev-en.tsv").write_text(text, encoding="utf-8")
-    (tmp_path / "nl.txt").write_text("a\n", encoding="utf-8")
+    (tmp_path / "drift").mkdir()
+    (tmp_path / "drift" / "nl.txt").write_text("a\n", encoding="utf-8")
 
     def premises(language, count):
-        scale = changed(paper.SCALES["mini"], others=(language,), watched=count, text=str(tmp_path / "nl.txt"))
-        texts = paper._contents(str(tmp_path), scale, tuned_is_known=False)
-        return texts[f"{language}.txt"].splitlines()
+        scale = changed(paper.SCALES["mini"], others=(language,), watched=count, native="bertje")
+        return paper._contents(scale, tmp_path)[f"{language}.txt"].splitlines()
 
     assert premises("en", 9) == ["a", "b", "c", "d"]
     assert len(premises("en", 2)) == 2
-    with pytest.raises(ValueError, match=r"dev-de\.tsv is missing: the other languages are premises of XNLI"):
+    with pytest.raises(ValueError, match=r"dev-de\.tsv is missing"):
         premises("de", 9)
 
 

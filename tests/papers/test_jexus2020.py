@@ -10,8 +10,8 @@ from scipy import stats
 import isogloss as ig
 from isogloss import cli
 from isogloss.papers import jexus2020
-from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations, invented_pairs
-from isogloss.papers.paper import Request, drawn, find, outline_lines, selected
+from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations
+from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
 from isogloss.papers.results import Results, mean_over
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
@@ -229,13 +229,12 @@ def data_folder(folder):
     return folder
 
 
-def texts_of(folder, *, train=None, limit=None, dutch=True, **request):
+def texts_of(folder, *, dutch=True, **request):
     """The texts that the mini scale makes of a small data folder, of nine pairs to train on."""
-    small = changed(SCALES["mini"], languages="de", count=9, dutch=dutch)
+    small = changed(SCALES["mini"], targets=("de",), pair="de", count=9, dutch=dutch)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SCALES, "mini", small)
-        out = folder / "run"
-        return PAPER.plan(Request("mini", out, data=str(folder), **request), train=train, limit=limit).texts
+        return PAPER.plan(Request("mini", folder / "run", data=str(folder), **request)).texts
 
 
 def rows_of(texts):
@@ -265,13 +264,9 @@ def test_texts_are_the_parts_that_are_wanted(tmp_path):
     assert texts.facts["notes"] == []
     texts.write()
     assert [one.label for one in read_pairs(texts.path("sick-test-nl.tsv"))] == labels
-    cut = rows_of(texts_of(folder, limit=8))
-    assert [len(cut[name]) for name in ("mnli-train.tsv", "xnli-test-de.tsv", "xnli.tsv")] == [8, 6, 9]
-    assert texts_of(folder, limit=8).facts["notes"] == ["a rehearsal: every data set was cut to 8 rows"]
-    assert [a[0][3:] for a in cut["xnli-test-en.tsv"]] == [a[0][3:] for a in cut["xnli-test-de.tsv"]]  # the same rows
-    other = tmp_path / "other.tsv"
-    other.write_text("a\tb\tneutral\n")
-    texts = texts_of(folder, train=str(other), dutch=False)
+    (folder / "nli_en" / "mnli_train.tsv").write_text("a\tb\tneutral\n")
+    (folder / "run").rename(folder / "before")
+    texts = texts_of(folder, dutch=False)
     assert rows_of(texts)["mnli-train.tsv"] == [["a", "b", "neutral"]] and "sick.tsv" not in texts.contents
     assert texts.facts["notes"] == ["mnli-train.tsv has 1 lines, where this scale takes 9"]
 
@@ -292,26 +287,6 @@ def test_sick_without_its_columns_is_refused(tmp_path):
         texts_of(folder).facts["hashes"]
 
 
-def test_invented_pairs_have_three_labels_alike_in_every_language():
-    files = invented_pairs("qaa", ["qab"], pairs=9, known=4)
-    found = {name: [line.split("\t") for line in text.splitlines()] for name, text in files.items()}
-    assert {name: len(rows) for name, rows in found.items()} == {
-        "known.qaa.txt": 4,
-        "mnli-train.tsv": 9,
-        "mnli-dev.tsv": 9,
-        "xnli-test-qaa.tsv": 9,
-        "known.qab.txt": 4,
-        "xnli-dev-qab.tsv": 9,
-        "xnli-test-qab.tsv": 9,
-        "xnli.tsv": 28,
-    }
-    assert all(all(line) for rows in found.values() for line in rows)
-    labels = [line[2] for line in found["xnli-test-qaa.tsv"]]
-    assert labels == [line[2] for line in found["xnli-test-qab.tsv"]]
-    assert {one: labels.count(one) for one in labels} == {"entailment": 3, "neutral": 3, "contradiction": 3}
-    assert drawn(range(10), 3) == sorted(drawn(range(10), 3)) and drawn(range(3), 5) == [0, 1, 2]
-
-
 def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
     outline = PAPER.plan(Request("paper", tmp_path / "run"))
     told = "\n".join(outline_lines(outline, outline.jobs))
@@ -325,18 +300,9 @@ def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
     assert mini.seconds == {"transfer": 2 * 3 * 74} and len(mini.jobs) == 16
 
 
-@pytest.mark.parametrize(
-    ("scale", "options", "part"),
-    [
-        ("smoke", {"limit": 8}, "--scale smoke makes its own languages and models"),
-        ("mini", {"languages": "en,de"}, "--languages are those of XNLI besides en"),
-        ("mini", {"limit": 2}, "--limit must be at least 8"),
-        ("mini", {"epochs": 0}, "--epochs must be at least 1"),
-    ],
-)
-def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
-    with pytest.raises(ig.InputError, match=part):
-        find("jexus2020").plan(Request(scale, tmp_path / "run"), **options)
+def test_what_cannot_be_used_is_one_sentence(tmp_path):
+    with pytest.raises(ig.InputError, match="--epochs must be at least 1"):
+        find("jexus2020").plan(Request("mini", tmp_path / "run"), epochs=0)
 
 
 @pytest.fixture(scope="module")
@@ -429,7 +395,7 @@ def test_seeds_and_options_are_those_the_folder_was_begun_with(reproduced, monke
     make_small_jexus(monkeypatch)
     with pytest.raises(ig.InputError, match="begun differently .arguments seeds"):
         ig.reproduce("jexus2020", out=reproduced[0], seeds=3, resume=True)
-    with pytest.raises(ig.InputError, match="--native is no option of jexus2020, whose own are: --train, --languages"):
+    with pytest.raises(ig.InputError, match="--native is no option of jexus2020, whose own are: --rate, --epochs"):
         ig.reproduce("jexus2020", out=reproduced[0], native="x")
 
 
@@ -444,7 +410,7 @@ def test_trainings_on_different_texts_are_not_put_into_one_table(reproduced, mon
     facts.write_text(json.dumps(changed), encoding="utf-8")
     try:
         with pytest.raises(ig.InputError, match="freeze-2 were run on a different model"):
-            find("jexus2020").collect(None, outline.jobs)
+            join_jobs(None, outline.jobs)
     finally:
         facts.write_text(before, encoding="utf-8")
 

@@ -13,13 +13,13 @@ import isogloss as ig
 from isogloss.figure import as_text
 from isogloss.measures.statistics import correlation
 from isogloss.papers import muller2021 as paper
-from isogloss.papers.paper import Request, find, summary
-from isogloss.papers.results import Results, changes, mean_over, seed_mean_rows
+from isogloss.papers.paper import Request, find, join_jobs, summary
+from isogloss.papers.results import Results, changes, mean_over
 from isogloss.runs import read_facts, read_rows
-from isogloss.runs.table import frame, row
+from isogloss.runs.table import frame, mean_rows, row
 from isogloss.text import read_bitext
 from tiny_commands import command_line, parse
-from tiny_reproduction import HELD, changed
+from tiny_reproduction import HELD, SMALLER, changed
 
 PAPER = find("muller2021")
 TARGETS = ("de", "es", "fr", "ru", "zh", "cs")
@@ -60,7 +60,7 @@ def made(seeds=3, home=HOME, away=AWAY, start=START, near=NEAR, turned=False, no
                         rows.append(row("cka", like - 0.03 * rank, target=target, **at))
     results += mean_over(list(paper._pooled(results, ("en", "de", "es", "fr", "ru", "zh"))))
     scores = [entry for entry in results if entry["measure"] != "gap"]
-    whole = [*results, *rows, *seed_mean_rows(results), *changes(scores, plan=paper.REFERENCE)]
+    whole = [*results, *rows, *mean_rows(results), *changes(scores, plan=paper.REFERENCE)]
     single = [entry for entry in rows if entry["target"] != "others"]
     return frame([*whole, *paper.relation_rows(Results(frame([*results, *single])))])
 
@@ -203,16 +203,15 @@ def test_figures_are_those_of_the_paper():
 
 
 def test_which_sets_a_source_is_tested_on():
-    names = [file.stem for file in paper._files(paper.SCALES["mini"], "pos", "en")]
+    names = list(paper._files(paper.SCALES["mini"], "pos", "en"))
     assert names[:5] == ["en_ewt.train", "en_ewt.dev", "en_ewt", "en_gum", "en_pud"]  # at home, then other domains
     assert names.index("de_pud") < names.index("de_gsd") < names.index("de_lit")  # the first of a language is its main
     assert [name for name in names if name.startswith("nl_")] == ["nl_lassysmall", "nl_alpino"]
-    assert {"ru_taiga", "fr_sequoia", "is_pud", "th_pud"} <= set(names) and len(set(names)) == len(names)
-    french = [file.stem for file in paper._files(paper.SCALES["mini"], "pos", "fr")]
-    assert french[2:6] == ["fr_sequoia", "fr_gsd", "fr_parisstories", "fr_pud"] and "en_ewt" in french
-    sizes = {file.stem: file.most for file in paper._files(paper.SCALES["mini"], "pos", "fr")}
+    assert {"ru_taiga", "fr_sequoia", "is_pud", "th_pud"} <= set(names)
+    sizes = paper._files(paper.SCALES["mini"], "pos", "fr")
+    assert list(sizes)[2:6] == ["fr_sequoia", "fr_gsd", "fr_parisstories", "fr_pud"] and "en_ewt" in sizes
     assert (sizes["en_pud"], sizes["en_ewt"], sizes["de_lit"], sizes["th_pud"]) == (500, 500, 250, 250)
-    tagged = [file.stem for file in paper._files(paper.SCALES["mini"], "ner", "es")]
+    tagged = list(paper._files(paper.SCALES["mini"], "ner", "es"))
     assert tagged[:3] == ["es_wikiann.train", "es_wikiann.dev", "es_wikiann"] and len(tagged) == 2 + 7
 
 
@@ -220,7 +219,7 @@ def test_which_sets_a_source_is_tested_on():
 
 SMALL = changed(
     paper.SCALES["smoke"], examples=8, tested=16, compared=16, epochs=1,
-    pretraining={**paper.SCALES["smoke"].pretraining, "width": 16, "batch": 4, "warm_up": 0.5, "steps": 2},
+    tiny=SMALLER,
 )  # fmt: skip
 
 
@@ -332,7 +331,7 @@ def test_jobs_of_other_models_or_texts_are_refused(reproduced, monkeypatch):
     facts.write_text(before.replace(model, "another"), encoding="utf-8")
     try:
         with pytest.raises(ig.InputError, match="were run on a different model"):
-            PAPER.collect(None, jobs)
+            join_jobs(None, jobs)
     finally:
         facts.write_text(before, encoding="utf-8")
 
@@ -362,15 +361,15 @@ def test_commands_of_a_dry_run_parse(tmp_path):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"entities": "."}, "--scale smoke makes its own languages and models"),
+        ({"model": "mini"}, "--scale smoke makes its own model"),
         ({"examples": 0}, "--examples must be at least 1"),
         ({"compared": 5}, "--compared must be at least 16"),
         ({"only": "qa"}, "--only 'qa' chooses no job of this paper"),
         ({"legacy": "window"}, "--legacy 'window' is not known; choose windows"),
         ({"legacy": "batch-25,batch-200"}, "--legacy takes batch-25 or batch-200, not both"),
         ({"native": "x"}, "--native is no option of muller2021"),
-        ({"scale": "mini"}, "--treebanks is missing: give a folder of UD treebanks"),
-        ({"scale": "mini", "treebanks": "gone"}, "--treebanks gone is no folder"),
+        ({"scale": "mini"}, "no data folder is set; give --data DIR"),
+        ({"scale": "mini", "data": "."}, "en_ewt-ud-train*.conllu is missing; docs/reproduce.md lists the files"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(options, part, tmp_path, monkeypatch):

@@ -1,10 +1,8 @@
 """pan2021: findings, tables, figures, jobs and texts on rows and files made by hand, and a run in seconds."""
 
-import importlib.util
 import json
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,11 +11,12 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.papers import pan2021 as paper
-from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs, letters, texts_in
-from isogloss.papers.paper import Request, find, outline_lines, selected
+from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs
+from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
 from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, row
+from isogloss.text.corpora import letters
 from isogloss.text.readers.examples import read_pairs, read_questions
 from isogloss.text.readers.parallel import find_pairs
 from isogloss.text.sampling import hash_fraction
@@ -99,6 +98,13 @@ def _paragraph(name):
 def small_scale(**settings):
     sizes = {"examples": 9, "questions": 20, "compared": 16, "evaluated": 10, "parallel": 20, "chosen": 2}
     return changed(SCALES["mini"], aligned=("nl", "de"), **{**sizes, **settings})
+
+
+def texts_of(folder, **settings):
+    """The texts that the mini scale makes of a small data folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SCALES, "mini", small_scale(**settings))
+        return PAPER.plan(Request("mini", folder / "run", data=str(folder))).texts
 
 
 PAPER = find("pan2021")
@@ -396,12 +402,7 @@ def test_jobs_read_the_model_of_their_own_seed_and_need_what_makes_it(tmp_path):
 @pytest.mark.parametrize(
     ("scale", "options", "part"),
     [
-        ("smoke", {"limit": 8}, "--scale smoke makes its own languages and models"),
-        ("smoke", {"texts": "x"}, "--scale smoke makes its own languages and models"),
-        ("mini", {"limit": 2}, "--limit must be at least 8"),
-        ("mini", {"steps": 0}, "--steps must be at least 1"),
-        ("mini", {"epochs": 0}, "--epochs must be at least 1"),
-        ("mini", {"translated": "x"}, "--translated are the pairs of --train in other languages; give both"),
+        ("mini", {"steps": 2}, "--steps is no option of pan2021, whose own are: --compiled"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(scale, options, part, tmp_path):
@@ -416,8 +417,7 @@ def test_letters_are_what_copies_are_known_by():
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("data")
-    found = texts_in(folder / "text", small_scale(), str(data_folder(folder)))
+    found = texts_of(data_folder(tmp_path_factory.mktemp("data")))
     found.write()
     return found
 
@@ -467,9 +467,10 @@ def test_of_other_sources_the_lowest_places_are_taken_and_missing_ones_passed_ov
     assert chosen["libreoffice_help"] == wanted and left_out == 0 and len(chosen["tatoeba_train"]) == 45
     with pytest.raises(ig.InputError, match="no parallel text of en and ru to align with"):
         choose_pairs(sources, ("en", "ru"), (), most)
-    shutil.rmtree(folder / "tatoeba_train")
-    with pytest.raises(ig.InputError, match="tatoeba_train is missing: parallel text; give it, or tables of your own"):
-        texts_in(tmp_path / "text", small_scale(), str(folder)).write()
+    for name in ("tatoeba_train", "libreoffice_help"):
+        shutil.rmtree(folder / name)
+    with pytest.raises(ig.InputError, match="has no parallel text: none of tatoeba_train, europarl"):
+        texts_of(folder).write()
 
 
 def test_tasks_are_what_transfer_reads(texts):
@@ -488,27 +489,13 @@ def test_tasks_are_what_transfer_reads(texts):
     assert (path / "evaluate" / "nl.txt").read_text().startswith("zin ")
 
 
-def test_prepared_texts_are_the_same_and_are_refused_where_they_are_not(texts):
-    def prepared(folder, **changes):
-        return texts_in(folder, small_scale(**changes), None, prepared=True)
-
-    again = prepared(texts.folder)
-    assert again.facts["hashes"] == texts.facts["hashes"] and again.facts["notes"] == texts.facts["notes"]
-    times = {path: path.stat().st_mtime_ns for path in texts.folder.rglob("*")}
-    again.write()
-    assert {path: path.stat().st_mtime_ns for path in texts.folder.rglob("*")} == times
-    with pytest.raises(ig.InputError, match="were prepared otherwise: their limit is None, and 9 is asked for"):
-        prepared(texts.folder, limit=9).facts["hashes"]
-    with pytest.raises(ig.InputError, match=r"nli holds no prepared texts: it has no texts.json"):
-        prepared(texts.folder / "nli").facts["hashes"]
-    file = texts.folder / "nli" / "mnli-dev.tsv"
-    before = file.read_bytes()
-    try:
-        file.write_bytes(before + b"a\tb\tneutral\n")
-        with pytest.raises(ig.InputError, match=r"mnli-dev.tsv is not what it was, of texts that were prepared"):
-            prepared(texts.folder).facts["hashes"]
-    finally:
-        file.write_bytes(before)
+def test_translations_of_what_is_trained_on_take_the_place_of_the_development_sets(tmp_path):
+    folder = data_folder(tmp_path)
+    assert texts_of(folder).contents["nli/xnli-train-de.tsv"].startswith("de dev premise 0")
+    write_table(folder / "nli_translated" / "de.tsv", None, [["eins", "zwei", "neutral"]])
+    contents = texts_of(folder).contents
+    assert contents["nli/xnli-train-de.tsv"] == "eins\tzwei\tneutral\n"
+    assert len(contents["nli/xnli-train-en.tsv"].splitlines()) == 30  # all of MultiNLI here
 
 
 @pytest.mark.parametrize(
@@ -518,7 +505,7 @@ def test_a_file_that_is_missing_is_named(name, tmp_path):
     folder = data_folder(tmp_path)
     (folder / name).unlink()
     with pytest.raises(ig.InputError, match=f"{name} is missing"):
-        texts_in(tmp_path / "text", small_scale(), str(folder)).write()
+        texts_of(folder).write()
 
 
 ALIGNMENTS = {"before", "both", "tlm", "contrastive", "unshuffled", "10%", "search"}
@@ -627,15 +614,15 @@ def test_jobs_of_other_models_or_texts_are_refused(reproduced, monkeypatch):
     make_small_pan(monkeypatch)
     folder = reproduced[0]
     outline = find("pan2021").plan(Request("smoke", folder, seeds=1))
-    for name, key in (("nli-tlm-seed-0", "data"), ("translate-both-seed-0", "model")):
+    for name, key in (("nli-tlm-seed-0", "data"), ("nli-both-seed-0", "model")):
         facts = folder / "jobs" / name / "run.json"
         before = facts.read_text(encoding="utf-8")
         changed = json.loads(before)
-        changed["hashes"][key] = "another"
+        changed["hashes"][key] = {"qaa mnli-train": "another"} if key == "data" else "another"
         facts.write_text(json.dumps(changed), encoding="utf-8")
         try:
-            with pytest.raises(ig.InputError, match=f"run on a different {'text' if key == 'data' else key}"):
-                find("pan2021").collect(None, outline.jobs)
+            with pytest.raises(ig.InputError, match=f"run on a different {key}"):
+                join_jobs(None, outline.jobs)
         finally:
             facts.write_text(before, encoding="utf-8")
 
@@ -648,20 +635,3 @@ def test_commands_of_a_dry_run_parse(tmp_path):
     assert len(first) == 8
     for job in (*first.values(), *find("pan2021").plan(Request("smoke", tmp_path)).before):
         parse(" ".join(job.words).split()[1:])
-
-
-def test_the_script_prepares_what_a_run_would_write(tmp_path, monkeypatch, capsys):
-    spec = importlib.util.spec_from_file_location("pan_text", Path(__file__).parents[2] / "scripts" / "pan_text.py")
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-    monkeypatch.setitem(script.SCALES, "mini", small_scale())
-    folder = data_folder(tmp_path / "data")
-    assert script.main([str(folder), str(tmp_path / "out")]) == 0
-    assert "en-nl: 40 of tatoeba_train" in capsys.readouterr().out
-    made = find("pan2021").plan(Request("mini", tmp_path / "run", data=str(folder)))
-    taken = find("pan2021").plan(Request("mini", tmp_path / "run"), texts=str(tmp_path / "out"))
-    assert made.texts.facts["hashes"] == taken.texts.facts["hashes"]
-    words = next(job.words for job in taken.jobs if job.name == "nli-both-seed-2")
-    assert f"--train en={tmp_path / 'out' / 'nli' / 'mnli-train.tsv'}" in words
-    assert script.main([str(tmp_path / "nothing"), str(tmp_path / "other")]) == 2
-    assert "nothing" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import isogloss as ig
 from isogloss import cli
 from isogloss.papers import hussain2020
 from isogloss.papers.hussain2020 import PLANS, PUBLISHED
-from isogloss.papers.paper import TOY, Request, find, outline_lines, selected
+from isogloss.papers.paper import TOY, Request, find, join_jobs, outline_lines, selected
 from isogloss.recipes import jobs as jobs_module
 from isogloss.runs import read_facts, read_rows
 from tiny_commands import command_line, parse
@@ -115,6 +115,17 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     assert (folder / "summary.txt").read_text(encoding="utf-8").startswith("Table 1")
 
 
+def test_texts_alone_are_written_and_are_enough_where_the_data_is_not(tmp_path, monkeypatch):
+    make_small(monkeypatch)
+    rows = ig.reproduce("hussain2020", out=tmp_path / "run", seeds=1, only="texts", device="cpu")
+    assert rows.empty and {path.name for path in (tmp_path / "run").iterdir()} >= {"run.json", "text"}
+    assert not (tmp_path / "run" / "multilingual").exists() and not (tmp_path / "run" / "jobs").exists()
+    monkeypatch.setattr("isogloss.papers.paper.invented_data", None)  # any call would fail
+    written = read_facts(tmp_path / "run")["hashes"]
+    rows = ig.reproduce("hussain2020", out=tmp_path / "run", seeds=1, only="texts", device="cpu", resume=True)
+    assert rows.empty and read_facts(tmp_path / "run")["hashes"] == written
+
+
 def test_a_folder_of_another_reproduction_is_refused(reproduced, monkeypatch):
     make_small(monkeypatch)
     with pytest.raises(ig.InputError, match="already holds a run"):
@@ -134,7 +145,7 @@ def test_runs_on_different_texts_are_not_put_into_one_table(reproduced, monkeypa
     facts.write_text(json.dumps(changed), encoding="utf-8")
     try:
         with pytest.raises(ig.InputError, match=r"last-3-seed-0 were run on a different data"):
-            find("hussain2020").collect(None, outline.jobs)
+            join_jobs(None, outline.jobs)
     finally:
         facts.write_text(before, encoding="utf-8")
 
@@ -163,7 +174,7 @@ def test_a_dry_run_tells_jobs_and_cost_and_writes_nothing(monkeypatch, capsys, t
     assert "isogloss drift bert-base-multilingual-cased" in shown and "--native wietsedv/bert-base-dutch-cased" in shown
     assert len(re.findall(r"^  --plans ", shown, re.MULTILINE)) == 15
     assert "all 15 jobs, 15 of drift: about 5.9 hours one by one" in shown  # 5 plans, 3 seeds
-    assert "1,416 s a job of drift" in shown and "measured on an mBERT-shaped model on one H200" in shown
+    assert "1,416 s a job of drift" in shown and "as measured, or guessed from that, on one H200" in shown
     code, shown, _ = run("reproduce", "hussain2020", "--scale", "mini", "--dry-run", "--only", "last:1", "--out", "x")
     assert code == 0
     assert "first, native:" in shown and "--depth 12 --width 384 --heads 6" in shown  # as mini has
@@ -175,23 +186,23 @@ def test_commands_of_a_dry_run_parse(tmp_path):
     outline = find("hussain2020").plan(Request("smoke", tmp_path))
     for job in (*outline.before, outline.jobs[0]):
         parse(" ".join(job.words).split()[1:])
-    assert outline_lines(outline, selected(outline.jobs, "last:6", "1"))
+    assert outline_lines(outline, selected(outline.jobs, "last:6,seed=1"))
 
 
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"scale": "huge"}, "--scale takes smoke or mini or paper"),
+        ({"scale": "huge"}, "--scale takes smoke or mini or paper, or a file of settings, not 'huge'"),
         ({"only": "last:5"}, "--only 'last:5' chooses no job of this paper; it has plan last:12"),
-        ({"only_seeds": "3"}, "--only-seeds '3' chooses no job of this paper; it has plan last:12"),
-        ({"rates": "1e-5"}, "--rates is no option of hussain2020, whose own are: --text, --native, --native-text"),
+        ({"only": "seed=3"}, "--only 'seed=3' chooses no job of this paper; it has plan last:12"),
+        ({"rates": "1e-5"}, "--rates is no option of hussain2020, whose own are: --text, --native, --every"),
         ({"seeds": 0}, "--seeds must be at least 1"),
         ({"every": 0}, "--every must be at least 1"),
         ({"parallel": 0}, "--parallel must be at least 1"),
-        ({"text": "nl.txt"}, "--scale smoke makes its own languages and models"),
-        ({"scale": "mini"}, "--text is missing: give a file of 25,000 sentences of nl"),
-        ({"scale": "mini", "text": "gone.txt"}, "gone.txt is no file"),
-        ({"scale": "mini", "native": "a", "native_text": "b"}, "--native-text is what a native model is pretrained on"),
+        ({"model": "mini"}, "--scale smoke makes its own model"),
+        ({"scale": "mini"}, "no data folder is set; give --data DIR"),
+        ({"scale": "mini", "data": "."}, "drift/nl.txt is missing; docs/reproduce.md lists the files"),
+        ({"scale": "mini", "data": ".", "text": "gone.txt"}, "gone.txt"),
         ({"scale": "mini", "model": "/"}, "/ is no model"),
     ],
 )

@@ -23,12 +23,13 @@ from isogloss.papers.results import (
     below,
     changes,
     contrast,
+    final,
     judge,
     less,
     mean_over,
+    moved,
     over_seeds,
     published,
-    seed_mean_rows,
     within,
 )
 from isogloss.runs.table import KEY, frame, row
@@ -172,20 +173,31 @@ def test_rows_of_rows():
     others = list(mean_over(rows, "target", target="others"))
     assert others[0] == pytest.approx(row("accuracy", 0.6, n=2, plan="freeze:-1", target="others", seed=0, floor=0.3))
     assert len(others) == 6
-    means = list(seed_mean_rows(rows))
-    assert len(means) == 4 and means[-1]["value"] == pytest.approx(0.8) and means[-1]["over"] == "seeds"
-    assert "seed" not in means[-1] and means[-1]["n"] == 3 and means[-1]["floor"] == pytest.approx(0.3)
-    assert "low" not in next(seed_mean_rows(rows[:2]))  # two seeds have no interval
-    moved = list(changes(rows, plan="freeze:-1"))
-    assert [(each["measure"], each["unit"], each["plan"], each["target"]) for each in moved] == [
+    apart = list(changes(rows, plan="freeze:-1"))
+    assert [(each["measure"], each["unit"], each["plan"], each["target"]) for each in apart] == [
         ("change", "accuracy", "freeze:8", "nl"),
         ("change", "accuracy", "freeze:8", "de"),
     ]
-    assert moved[0]["value"] == pytest.approx(0.1) and moved[0]["low"] == pytest.approx(
+    assert apart[0]["value"] == pytest.approx(0.1) and apart[0]["low"] == pytest.approx(
         over_seeds([0.09, 0.1, 0.11]).low
     )
     factor = next(changes(rows, plan="freeze:-1", measure="factor", log=True))
     assert factor["value"] == pytest.approx(over_seeds([0.59 / 0.5, 0.6 / 0.5, 0.61 / 0.5], log=True).value)
+
+
+def test_rows_of_jobs_are_taken_when_trainings_are_finished_and_moved_to_other_coordinates():
+    table = frame(
+        [
+            row("accuracy", 0.4, step=10, seed=0, target="nl"),
+            row("accuracy", 0.5, seed=0, target="nl", data="nl_test", n=9, floor=0.3),
+            row("accuracy", 0.6, seed=0, target="others"),
+            row("accuracy", 0.5, target="nl"),
+        ]
+    )
+    assert final(table).value.tolist() == [0.5]
+    assert list(moved(final(table), ("target",), plan="both", seed=7)) == [
+        row("accuracy", 0.5, target="nl", n=9, floor=0.3, plan="both", seed=7)
+    ]
 
 
 def test_a_published_value_stands_beside_the_rows_at_its_coordinates():

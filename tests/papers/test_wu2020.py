@@ -15,10 +15,10 @@ import isogloss as ig
 from isogloss.figure import as_text
 from isogloss.measures.statistics import correlation
 from isogloss.papers import wu2020 as paper
-from isogloss.papers.paper import Request, find, outline_lines, selected
-from isogloss.papers.results import Results, mean_over, seed_mean_rows
+from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
+from isogloss.papers.results import Results, mean_over
 from isogloss.runs import read_facts, read_rows
-from isogloss.runs.table import frame, records, row
+from isogloss.runs.table import frame, mean_rows, records, row
 from tiny_commands import command_line, parse
 from tiny_reproduction import HELD, changed
 
@@ -106,7 +106,7 @@ def made(seeds=3, gaps=GAPS, random=0.3, falls=0.03, found=0.8, lower=0.05, midd
                     rows.append(row(measure, value, target=target, data="d", seed=seed, n=500, floor=0.3, **at))
     rows += mean_over([entry for entry in rows if entry["measure"] in paper.FORMS], "layer")
     rows += paper.relation_rows(rows)
-    return frame([*rows, *seed_mean_rows(rows)])
+    return frame([*rows, *mean_rows(rows)])
 
 
 @pytest.fixture(autouse=True)
@@ -475,7 +475,7 @@ def test_texts_are_cut_written_and_then_need_no_data_any_more(tmp_path):
                 *(each.split("=")[1] for each in options["test"]),
             ]
             assert {Path(path).name for path in paths} <= set(contents)
-    assert contents["en_ewt.train.conllu"].count("# sent_id") == 4 and contents["nli.train.tsv"].count("\n") == 4
+    assert contents["en_ewt.train.conllu"].count("# sent_id") == 4 and contents["nli.train.tsv"].count("\n") == 9
     dev, test = (set(contents[f"{name}.tsv"].split()) - {"O"} for name in ("en_wikiann.dev", "ru_wikiann"))
     assert dev and test  # the test of Russian is half of its development set
 
@@ -522,7 +522,7 @@ def reproduced(tmp_path_factory):
         shutil.copytree(first, folder)
         for path in (folder / "text").glob("pretrain.*"):
             path.unlink()
-        patch.setattr(paper, "_invented", lambda scale: ())  # the text that was written is taken
+        patch.setattr("isogloss.papers.paper.invented_data", None)  # the text that was written is taken
         table = ig.reproduce("wu2020", out=folder, seeds=1, device="cpu", resume=True)
     return first, folder, begun, table
 
@@ -616,8 +616,8 @@ def test_jobs_of_other_weights_are_refused(reproduced, monkeypatch):
     same = next(job for job in jobs if job.options["model"] == jobs[1].options["model"] and job is not jobs[1])
     facts.write_text(json.dumps(changed), encoding="utf-8")
     try:
-        with pytest.raises(ig.InputError, match="were run on a different model: the weights of"):
-            PAPER.collect(None, [same, jobs[1]])
+        with pytest.raises(ig.InputError, match="were run on a different model"):
+            join_jobs(None, [same, jobs[1]])
     finally:
         facts.write_text(before, encoding="utf-8")
 
@@ -651,15 +651,14 @@ def test_commands_of_a_dry_run_parse(tmp_path):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"text": "."}, "--scale smoke makes its own languages and models"),
         ({"model": "mini"}, "--model is no option here"),
         ({"crawl": "."}, "--crawl . goes with --scale paper"),
         ({"width": 2}, "--width must be at least 8"),
         ({"compared": 5}, "--compared must be at least 16"),
         ({"only": "part=map"}, "--only 'part=map' chooses no job of this paper; it has part pack, pretrain"),
         ({"native": "x"}, "--native is no option of wu2020"),
-        ({"scale": "mini"}, "--text is missing: give a folder of text to pretrain on"),
-        ({"scale": "mini", "text": "gone"}, "gone is no folder"),
+        ({"scale": "mini"}, "no data folder is set; give --data DIR"),
+        ({"scale": "mini", "data": ".", "text": "gone"}, "gone is no folder"),
     ],
 )
 def test_what_cannot_be_used_is_one_sentence(options, part, tmp_path, monkeypatch):

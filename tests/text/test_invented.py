@@ -3,8 +3,11 @@
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import spans
-from isogloss.text.invented import grammar, invented, invented_lexicon
+from isogloss.text import read_tagged, spans
+from isogloss.text.catalog import check
+from isogloss.text.invented import entities, grammar, invented, invented_data, invented_lexicon, treebank
+from isogloss.text.readers.conll import read_trees
+from isogloss.text.readers.examples import read_pairs, read_questions
 
 KNOWN = ["kepa zodedil kik kepa lik detek.", "ka hawuhik kasunil pijojok."]
 
@@ -58,3 +61,41 @@ def test_real_codes_are_accepted_and_unknown_ones_refused():
         invented(("aa", "bb"), 2)
     with pytest.raises(InputError, match="the least"):
         invented(("qaa",), 2)
+
+
+@pytest.mark.parametrize("language", ["qaa", "qab", "qac", "qad", "qae", "qaf"])
+def test_treebanks_are_trees_whose_nouns_do_what_the_grammar_says(tmp_path, language):
+    speech = grammar(language, 1)
+    bank = treebank(invented((language, "qaz"), 60, seed=1)[language].sentences, speech)
+    (tmp_path / "trees.conllu").write_text(bank, encoding="utf-8")
+    trees = read_trees(tmp_path / "trees.conllu")  # which checks roots and circles
+    assert len(trees) == 60
+    for tree in trees:
+        order = [relation for relation in tree.relations if relation in ("nsubj", "root", "obj")]
+        letters = {"nsubj": "s", "root": "v", "obj": "o"}
+        assert "".join(letters[relation] for relation in order) == speech.order
+        for head, relation in zip(tree.heads, tree.relations, strict=True):
+            if relation in ("det", "amod"):
+                assert tree.tags[head - 1] == "NOUN"
+
+
+def test_entities_are_nouns(tmp_path):
+    tags = entities(invented(("qaa", "qab"), 30, seed=1)["qaa"].sentences, grammar("qaa", 1))
+    (tmp_path / "tags.tsv").write_text(tags, encoding="utf-8")
+    found = read_tagged(tmp_path / "tags.tsv")
+    assert len(found) == 30 and {tag for sentence in found for tag in sentence.tags} == {"O", "B-PER", "B-LOC"}
+
+
+def test_a_folder_of_data_sets_is_one_that_the_readers_accept_and_says_the_same_in_every_language(tmp_path):
+    for name, content in invented_data().items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    report = check(tmp_path)
+    assert not report.problems and not report.unchecked
+    sets = [read_pairs(tmp_path / "xnli" / f"test-{code}.tsv") for code in ("qaa", "qab", "qac")]
+    labels = [[pair.label for pair in pairs] for pairs in sets]
+    assert labels[0] == labels[1] == labels[2] and {labels[0].count(label) for label in labels[0]} == {20}
+    questions = [read_questions(tmp_path / "xquad" / f"xquad.{code}.json") for code in ("qaa", "qab")]
+    assert len(questions[0]) == len(questions[1]) == 20
+    words = dict(invented_lexicon("qaa", "qab", seed=1))
+    assert all(words[asked.answers[0]] in other.context for asked, other in zip(*questions, strict=True))

@@ -22,12 +22,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.errors import InputError
 from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Floats, Interval, Seeds, mean_over_seeds
 from isogloss.papers import paper, results as evidence
-from isogloss.papers.jexus2020 import XNLI
+from isogloss.papers.data_sets import as_lines, find_file, lowest_hashed
 from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, contrast, needed, over_seeds
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
@@ -35,9 +34,7 @@ from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
 from isogloss.text import read_corpus
-from isogloss.text.catalog import data_dir
 from isogloss.text.corpora import Corpus
-from isogloss.text.invented import invented
 from isogloss.text.languages import short_name
 from isogloss.text.readers.lines import read_lines
 
@@ -55,8 +52,6 @@ EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
 PUBLISHED = evidence.published("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-INVENTED_SEED = 1
-KNOWN, SEEN_RARELY = 400, 8  # invented sentences to pretrain on, of the target's only every eighth for the tuned model
 
 # What the released code does otherwise than the paper says, in words and as options of drift. None is ever on by
 # itself: they are here so that the effect of each can be shown.
@@ -77,56 +72,30 @@ SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-SCALES, OPTIONS = paper.scale_table(
-    language=("qaa", "nl", "nl"),  # what is tuned on
-    others=(("qab", "qac"), ("en", "de", "fr", "es", "ru", "zh"), tuple(sorted(("en", *XNLI)))),  # those watched
-    sentences=(120, 25_000, 100_000),  # to tune on
-    model=(None, "mini", "bert-base-multilingual-cased"),
-    native_model=(None, None, "wietsedv/bert-base-dutch-cased"),
-    rate=(2e-3, 5e-5, 5e-5),  # the paper's, except where models are tiny
-    words=(40, 2000, 2000),  # of the sample for distances
-    pretraining=(paper.TINY, {"vocabulary": 8_000, "length": 128, "batch": 256, "warm_up": 0.1, "probe": 1000}, {}),
-    seconds=(1.3, 276, 1_416),  # about how long a job takes
-    measured=(paper.EPYC, f"{paper.H200}; mini is as deep and smaller, so this is more than it takes", paper.H200),
-    text=paper.option("file of sentences to tune on; default: drift/LANG.txt of --data", own_data=True),
-    native=paper.option("masked LM of the language, equally deep; default: pretrained, or by --scale", own_data=True),
-    native_text=paper.option("file the native model is pretrained on; default: what is tuned on", own_data=True),
-    native_steps=paper.option("updates of that pretraining", 60, 3000, 0, least=0),
-    every=paper.option("updates between readings of perplexity", 6, 50, 50),
-    distance=paper.option("updates between readings of distances", 12, 250, 500),
-    watched=paper.option("sentences of each other language", 12, 417, 667),
-    legacy=paper.option(
-        f"also train with defects of the released code: {', '.join(DEFECTS)}; all; or each, to compare them"
-    ),
-)
+SCALES, OPTIONS = paper.read_scales("hussain2020")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
-    if scale.native and scale.native_text:
-        raise InputError("--native-text is what a native model is pretrained on; with --native there is one already")
-    native, language = scale.native or scale.native_model, scale.language
-    contents = partial(_contents, request.data, scale, tuned_is_known=native is None and not scale.native_text)
-    wanted = {language: scale.sentences, **dict.fromkeys(scale.others, scale.watched)}
-    texts = paper.Texts(request.out / "text", contents, wanted={f"{code}.txt": most for code, most in wanted.items()})
-    known = {code: texts.path(f"known.{code}.txt") for code in (language, *scale.others)}
-    options = {**scale.pretraining, "steps": scale.native_steps}
-    model, called, before = request.model_to_read(scale.model, known, {**options, "vocabulary": 300})
-    if native is None:
-        shape: dict[str, Any] = {"vocabulary": 160}
+    language, native = scale.language, scale.native or str(request.out / NATIVE / "model")
+    wanted = {f"{language}.txt": scale.sentences, **{f"{code}.txt": scale.watched for code in scale.others}}
+    texts = paper.Texts(request, partial(_contents, scale), wanted)
+    model, called, before = request.model_to_read(scale)
+    if scale.native is None:
+        shape = paper.TINY
         if scale.model is not None:  # the shape of the model that is tuned
             config = paper.config_of(scale.model, "no native model of its shape can be made")
             shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
             shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
-        read = {language: scale.native_text or texts.path("known.native.txt")}
-        before.append(request.job("pretrain", NATIVE, read, {**shape, **options}, folder=request.out / NATIVE))
-    beside = model_name(native) if native else NATIVE
+        options = {**shape, **scale.native_pretraining}
+        read, folder = {language: texts.path(f"{NATIVE}.txt")}, request.out / NATIVE
+        before.append(request.job("pretrain", NATIVE, read, options, folder=folder))
     options = {
         "target": {language: texts.path(f"{language}.txt")},
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
-        "native": native or str(request.out / NATIVE / "model"),
-        **{"held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate, "sample_seed": 0},
-        **{"probe": scale.every, "distance": scale.distance, "words": scale.words, "checkpoint": 1250},
+        **{"native": native, "held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate},
+        **{"sample_seed": 0, "probe": scale.every, "distance": scale.distance, "words": scale.words},
+        "checkpoint": 1250,
     }
     asked = [*DEFECTS, "all"] if scale.legacy == "each" else [scale.legacy] if scale.legacy else []
     spoilt = [("", {}), *(paper.with_defects(each, DEFECTS) for each in asked)]
@@ -136,52 +105,32 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         name = re.sub("[:/,]", "-", f"{each}-seed-{seed}-{condition}".removesuffix("-"))
         coordinates = {"plan": each, "seed": seed, **({"legacy": condition.partition(":")[2]} if condition else {})}
         jobs.append(request.job("drift", name, model, {**options, **own}, **coordinates))
-    if not before:
-        scale.native_steps = None  # nothing is pretrained
-    arguments = {"model": called, "native": beside}
+    beside = model_name(scale.native) if scale.native else NATIVE
     conditions = f"{called} tuned on {language}, watched on {', '.join(scale.others)}, beside {beside}"
-    measured = f"as measured on {scale.measured}; distances, retrieval, loading and pretraining are not counted"
-    return paper.Outline(conditions, arguments, texts, jobs, {"drift": scale.seconds}, measured, before, DEPTH)
+    arguments = {"model": called, "native": beside}
+    return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, before, DEPTH)
 
 
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(data: str | None, scale: SimpleNamespace, *, tuned_is_known: bool) -> dict[str, str]:
-    """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain on (known.LANG.txt).
+def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
+    """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain a native model on (native.txt).
 
     What is tuned on is the file given, else `drift/LANG.txt` in the data folder. The other languages are distinct
-    premises of XNLI, from `xnli/dev-LANG.tsv` there.
+    premises of XNLI's development sets.
     """
-    texts: dict[str, Iterable[str]] = {}
-    if scale.model is None:
-        # The tuned model sees little of the first language before, so that there is something to gain.
-        languages = [scale.language, *scale.others]
-        for corpus in invented(languages, KNOWN + max(scale.sentences, scale.watched), seed=INVENTED_SEED):
-            language, known, new = corpus.language, corpus.sentences[:KNOWN], corpus.sentences[KNOWN:]
-            own = language == scale.language
-            texts[language] = new[: scale.sentences if own else scale.watched]
-            texts[f"known.{language}"] = known[:: SEEN_RARELY if own else 1]
-            texts |= {"known.native": known} if own else {}
-    else:
-        language, count = scale.language, scale.sentences
-        path = Path(scale.text) if scale.text else None if data is None else Path(data) / "drift" / f"{language}.txt"
-        if path is None or not path.is_file():
-            missing = f"; {path} is no file" if path else ""
-            raise InputError(
-                f"--text is missing: give a file of {count:,} sentences of {language}, one a line, or a data folder "
-                f"with drift/{language}.txt{missing}"
-            )
-        tuned = Corpus(language, paper.lowest_hashed(list(read_corpus(path, language)), count), name=f"{language}.txt")
-        texts[language] = tuned
-        what = "the other languages are premises of XNLI, a file a language with premise, hypothesis and label"
-        for other in scale.others:
-            path = paper.data_file(data_dir(data) / "xnli" / f"dev-{other}.tsv", f"{what} between tabs")
-            premises = dict.fromkeys(line.split("\t")[0].strip() for line in read_lines(path))
-            texts[other] = paper.lowest_hashed(list(filter(None, premises)), scale.watched)
-        if tuned_is_known:  # what drift trains on when it holds out this share for the test, and for validation
-            texts["known.native"] = split(tuned, HELD_OUT)[2]
-    return {f"{name}.txt": paper.as_lines(corpus) for name, corpus in texts.items()}
+    language, texts = scale.language, dict[str, Iterable[str]]()
+    path = Path(scale.text) if scale.text else find_file(data, f"drift/{language}.txt")
+    tuned = Corpus(language, lowest_hashed(list(read_corpus(path, language)), scale.sentences), name=f"{language}.txt")
+    texts[language] = tuned
+    for other in scale.others:
+        lines = read_lines(find_file(data, f"xnli/dev-{other}.tsv"))
+        premises = dict.fromkeys(line.split("\t")[0].strip() for line in lines)
+        texts[other] = lowest_hashed(list(filter(None, premises)), scale.watched)
+    if scale.native is None:  # what drift trains on when it holds out this share for the test, and for validation
+        texts[NATIVE] = split(tuned, HELD_OUT)[2]
+    return {f"{name}.txt": as_lines(corpus) for name, corpus in texts.items()}
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -193,7 +142,6 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     Single directions of retrieval are left to the jobs' own tables; their mean is here. What an untuned model scores
     is the same in each job, since all of them read the same masks, and is taken from the first.
     """
-    paper.join_jobs(run, jobs, unsaid=r"the curves of .* do not cross$")  # said anew below, over all seeds
     rows = []
     for position, job in enumerate(jobs):
         table = read_rows(job.folder)
@@ -569,7 +517,7 @@ def tables(results: Results) -> list[Table]:
     rows.append(("native model, not tuned", tests[UNTUNED], UNTUNED, {"model": _native(results)}))
     rows.append(("tuned model, before", NOTHING, UNTUNED, {"model": results.model}))
     lines = [
-        [title, known, *(evidence.cell(_test(results, each, unit, **own), log=True) for unit in UNITS)]
+        [title, known, *(_cell(_test(results, each, unit, **own)) for unit in UNITS)]
         for title, known, each, own in rows
     ]
     heads = ["trained", "per token, published", "per token, measured", "per character, measured"]
@@ -659,11 +607,15 @@ def _published(step: int, target: str) -> str:
     return f"{float(lines[0]['value']):.2f} ± {float(lines[0]['spread']):.2f}" if lines else NOTHING
 
 
+def _cell(values: Seeds) -> str:
+    return over_seeds(values, log=True).say(number) if values else NOTHING
+
+
 def _at_step(results: Results, **at: Any) -> str:
     """A perplexity over seeds; before the first update all seeds are the same."""
-    values = list(results.values(**at).values())
-    same = bool(values) and np.allclose(values, values[0], rtol=1e-9)
-    return number(values[0]) if same else evidence.cell(values, log=True)
+    values = results.values(**at)
+    first = next(iter(values.values()), np.nan)
+    return number(first) if np.allclose(list(values.values()), first, rtol=1e-9) else _cell(values)
 
 
 def figures(results: Results) -> list[Figure]:

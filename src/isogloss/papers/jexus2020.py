@@ -16,7 +16,7 @@ Accuracies are compared seed by seed, since a seed draws the same order of pairs
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,21 +24,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from isogloss.errors import InputError
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Floats, correlation
 from isogloss.papers import paper, results as evidence
-from isogloss.papers.paper import as_lines, data_file, drawn
+from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
 from isogloss.papers.results import OTHERS, Claim, Contrast, Results, above, less, needed, over_seeds, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
 from isogloss.text import read_bitext
-from isogloss.text.catalog import data_dir
-from isogloss.text.corpora import Corpus
-from isogloss.text.invented import invented
-from isogloss.text.readers.examples import NLI, SentencePair, read_pairs
-from isogloss.text.readers.lines import read_lines
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
 PUBLISHED = evidence.published("jexus2020")
@@ -46,10 +40,6 @@ NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many block
 MARGIN = 0.02  # within which English accuracy counts as the same
 DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dutch
 TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
-XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
-FEWEST = 8  # rows that a rehearsal may be cut to
-REHEARSAL = "rows of every data set, at most, for a rehearsal; default: all"
-INVENTED_SEED = 2
 SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": None}
 AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
 # How well the languages of a layer are aligned: measures of `map`, and their method.
@@ -67,29 +57,7 @@ WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-TINY_ENCODER = {**paper.TINY, "length": 64, "batch": 32, "steps": 60, "vocabulary": 300}
-H200 = f"{paper.H200}, with nothing frozen"
-SCALES, OPTIONS = paper.scale_table(
-    source=("qaa", "en", "en"),
-    count=(60, 20_000, 392_702),  # pairs to train on
-    model=(None, "mini", "bert-base-multilingual-cased"),
-    dutch=(False, True, False),  # whether SICK-NL is tested, too
-    pair=("qab", "zh", "zh"),  # the language that is on the word map with the source
-    depth=(DEPTH, DEPTH, DEPTH),
-    batch=(8, 32, 32),
-    known=(400, 0, 0),  # sentences of each language to pretrain on
-    pretraining=(TINY_ENCODER, {}, {}),
-    map=({"sample": 100, "words": 60, "points": 40}, {"points": 300}, {"points": 300}),  # options of the maps
-    seconds=(2.5, 74, 1_360),  # about how long a training takes
-    measured=(paper.EPYC, f"{H200}; mini is as deep and smaller, so this is more than it takes", H200),
-    train=paper.option("file of English pairs to train on; default: nli_en/mnli_train.tsv of --data", own_data=True),
-    languages=paper.option(
-        "languages of XNLI besides English, with commas", "qab,qac", "de,fr,es,ru,zh", ",".join(XNLI), own_data=True
-    ),
-    rate=paper.option("learning rates, with commas; English development data chooses", "1e-2", "1e-4", "5e-05"),
-    epochs=paper.option("times the training pairs are seen; default 3", 3, 3, 3),
-    limit=paper.option(REHEARSAL, kind=int, least=FEWEST, own_data=True, recorded=True),
-)
+SCALES, OPTIONS = paper.read_scales("jexus2020")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -97,24 +65,16 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
     A job has all seeds of one N, since the states of the frozen layers are computed once for them.
     """
-    source, seeds = scale.source, request.seeds
-    targets = scale.targets = [code.strip() for code in scale.languages.split(",")]
-    scale.languages = ",".join(targets)
-    if source in targets or DUTCH in targets:
-        raise InputError(f"--languages are those of XNLI besides {source}; {DUTCH} is tested on other data anyway")
-    texts = paper.Texts(request.out / "text", partial(_contents, request, scale), wanted={TRAIN: scale.count})
-    if scale.limit:
-        texts.wanted, texts.notes = {}, [f"a rehearsal: every data set was cut to {scale.limit:,} rows"]
-    tested = (source, *targets)
-    known = {code: texts.path(f"known.{code}.txt") for code in tested}
-    model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
+    source, tested, seeds = scale.source, (scale.source, *scale.targets), request.seeds
+    texts = paper.Texts(request, partial(_contents, scale), wanted={TRAIN: scale.count})
+    model, called, before = request.model_to_read(scale)
     purpose = "it is not known how many layers it has"
     depth = int(paper.config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
     test = {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
     options = {
         "task": "nli",
         "train": {source: texts.path(TRAIN)},
-        "dev": {source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in targets}},
+        "dev": {source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in scale.targets}},
         "test": test | ({DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}),
         **{"seeds": seeds, "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate, "checkpoint": 5000},
     }
@@ -122,132 +82,41 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     for point in range(NOTHING_FROZEN, depth):
         name, frozen = f"freeze-{'nothing' if point == NOTHING_FROZEN else point}", f"freeze:{point}"
         jobs.append(request.job("transfer", name, model, {**options, "plans": frozen}, part="transfer", plan=frozen))
-    other = scale.pair if scale.pair in targets else targets[0]
-    maps = [("xnli", PARALLEL, tested, {"points": 0}), (f"{source}-{other}", PARALLEL, (source, other), {})]
+    both = (source, scale.pair)
+    maps = [("xnli", PARALLEL, tested, {"points": 0}), ("-".join(both), PARALLEL, both, {})]
     maps += [("sick", SICK, (source, DUTCH), {"points": 0})] if scale.dutch else []
     for name, text, pair, points in maps:
         own = {"bitext": texts.path(text), "languages": ",".join(pair), **scale.map, "pairs": "first", **points}
         jobs.append(request.job("map", f"map-{name}", model, own, part="map", text=name))
-    arguments = {"model": called, "seeds": seeds}
     conditions = (
         f"{called} trained on pairs of {source}, N = {NOTHING_FROZEN} to {depth - 1}, {seeds} seeds, tested on XNLI in "
         f"{', '.join(tested)}{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
     )
-    seconds = {"transfer": scale.seconds * seeds * len(scale.rate.split(","))}
-    measured = f"as measured on {scale.measured}; what frozen layers save, the maps and loading are not counted"
-    return paper.Outline(conditions, arguments, texts, jobs, seconds, measured, before, depth)
+    seconds = {"transfer": scale.seconds["transfer"] * seeds * len(scale.rate.split(","))}
+    return paper.Outline(conditions, {"model": called, "seeds": seeds}, texts, jobs, seconds, before, depth)
 
 
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(request: paper.Request, scale: SimpleNamespace) -> dict[str, str]:
+def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
     """Every file: MultiNLI to train on and choose by, XNLI and SICK-NL to test on, and parallel sentences to map.
 
-    The development sets of XNLI are for the oracle. Where there is more than is wanted, rows are drawn, the same ones
-    in every language.
+    The development sets of XNLI are for the oracle.
     """
-    if scale.model is None:
-        return invented_pairs(scale.source, scale.targets, pairs=scale.count, known=scale.known)
-    folder, limit, languages = data_dir(request.data), scale.limit, (scale.source, *scale.targets)
-    files = inference_files(folder, languages, scale.train, count=scale.count, limit=limit)
+    languages = (scale.source, *scale.targets)
+    files = inference_files(data, languages, scale.count)
     del files[f"xnli-dev-{scale.source}.tsv"]  # MultiNLI chooses
-    bitext = read_bitext(data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences"), languages=languages)
-    files[PARALLEL] = bitext_table(bitext, drawn(range(bitext.rows), limit))
+    bitext = read_bitext(find_file(data, "xnli/xnli.15way.tsv"), languages=languages)
+    files[PARALLEL] = as_lines([languages, *zip(*bitext, strict=True)])
     if scale.dutch:
-        sick = read_sick(data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
-        test = balanced([(dutch, english) for part, dutch, english in sick if part == "TEST"])
-        files[SICK_TEST] = pair_table([dutch for dutch, _ in test], limit)
-        first = {(english.first, dutch.first) for _, dutch, english in sick}
-        second = {(english.second, dutch.second) for _, dutch, english in sick}
-        files[SICK] = as_lines([(scale.source, DUTCH), *drawn(sorted(first | second), limit)])
+        sick = read_sick(data)
+        files[SICK_TEST] = pair_table([dutch for dutch, _ in balanced(sick["TEST"])])
+        pairs = [pair for part in sick.values() for pair in part]
+        both = {(english.first, dutch.first) for dutch, english in pairs}
+        both |= {(english.second, dutch.second) for dutch, english in pairs}
+        files[SICK] = as_lines([(scale.source, DUTCH), *sorted(both)])
     return files
-
-
-def inference_files(
-    folder: Path, languages: Sequence[str], train: str | None, *, count: int, limit: int | None
-) -> dict[str, str]:
-    """MultiNLI, or pairs of `train`, to train on (at most `count`) and choose by, and both sets of XNLI."""
-    english = data_file(Path(train) if train else folder / "nli_en" / "mnli_train.tsv", "pairs to train on")
-    chosen_by = data_file(folder / "nli_en" / "mnli_val.tsv", "English pairs to choose by")
-    files = {TRAIN: pair_table(read_pairs(english), min(count, limit or count))}
-    files[DEV] = pair_table(read_pairs(chosen_by), limit)
-    for language in languages:
-        for part in ("dev", "test"):
-            path = data_file(folder / "xnli" / f"{part}-{language}.tsv", "a set of XNLI")
-            files[f"xnli-{part}-{language}.tsv"] = pair_table(read_pairs(path), limit)
-    return files
-
-
-def invented_pairs(source: str, targets: Sequence[str], *, pairs: int, known: int) -> dict[str, str]:
-    """The same files of invented languages, and `known.LANG.txt` to pretrain on.
-
-    A sentence entails its last word, is neutral to another sentence, and contradicts three at once: something that a
-    tiny model can learn, and that means nothing.
-    """
-    files = {}
-    bitext = invented([source, *targets], known + 3 * pairs, seed=INVENTED_SEED)
-    for corpus in bitext:
-        sentences, language = corpus.sentences, corpus.language
-        files[f"known.{language}.txt"] = as_lines(sentences[:known])
-        train, dev, test = (_invented_table(sentences[known + part * pairs :][:pairs]) for part in range(3))
-        files |= {TRAIN: train, DEV: dev} if language == source else {f"xnli-dev-{language}.tsv": dev}
-        files[f"xnli-test-{language}.tsv"] = test
-    return {**files, PARALLEL: bitext_table(bitext, range(known, known + 3 * pairs))}
-
-
-def _invented_table(sentences: Sequence[str]) -> str:
-    last = [sentence.split()[-1] for sentence in sentences]
-    three = [" ".join(sentences[at - 3 : at]) or sentence for at, sentence in enumerate(sentences)]
-    return invented_inference(sentences, last, three)
-
-
-def invented_inference(sentences: Sequence[str], entailed: Sequence[str], contradicting: Sequence[str]) -> str:
-    """A table of pairs, every label in turn: a sentence with what it entails, the one before it, what contradicts it.
-
-    Args:
-        sentences: the first of each pair; the one before it is neutral.
-        entailed: what each of them entails.
-        contradicting: what contradicts each.
-    """
-    seconds = {"entailment": entailed, "neutral": [*sentences[-1:], *sentences[:-1]], "contradiction": contradicting}
-    labels = [NLI[at % len(NLI)] for at in range(len(sentences))]
-    return pair_table([SentencePair(sentences[at], seconds[label][at], label) for at, label in enumerate(labels)])
-
-
-def pair_table(pairs: Sequence[SentencePair], count: int | None = None) -> str:
-    """Labelled pairs as a table, at most `count` of them."""
-    return as_lines((pair.first, pair.second, pair.label) for pair in drawn(pairs, count))
-
-
-def bitext_table(corpora: Iterable[Corpus], rows: Iterable[int]) -> str:
-    """These rows of parallel sentences as a table, the languages in its head."""
-    sides = list(corpora)
-    return as_lines([[side.language for side in sides], *([side.sentences[at] for side in sides] for at in rows)])
-
-
-def read_sick(path: Path) -> list[tuple[str, SentencePair, SentencePair]]:
-    """The rows of SICK-NL: part (TRAIN, TRIAL or TEST), the Dutch pair and its English original."""
-    head, *lines = (line.split("\t") for line in read_lines(path))
-    names = ["SemEval_set", "entailment_label"]
-    names += [f"sentence_{side}{suffix}" for suffix in ("", "_original") for side in "AB"]
-    if missing := [name for name in names if name not in head]:
-        raise InputError(f"{path}:1: the column {missing[0]} of SICK-NL is missing")
-    rows = []
-    for cells in lines:
-        part, label, *sentences = (" ".join(cells[head.index(name)].split()) for name in names)
-        label = label.lower()
-        if all(sentences) and label in NLI:
-            first, second, *original = sentences
-            rows.append((part, SentencePair(first, second, label), SentencePair(original[0], original[1], label)))
-    return rows
-
-
-def balanced(pairs: Sequence[tuple[SentencePair, SentencePair]]) -> list[tuple[SentencePair, SentencePair]]:
-    """As many pairs of each label: 57% of SICK are neutral, so that always saying so would look like knowledge."""
-    rows = {label: [number for number, (pair, _) in enumerate(pairs) if pair.label == label] for label in NLI}
-    fewest = min(map(len, rows.values()))
-    return [pairs[at] for at in sorted(at for numbers in rows.values() for at in drawn(numbers, fewest))]
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -259,30 +128,25 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     Scores by epoch stay in the tables of the jobs. The mean over other languages is taken anew without Dutch, which is
     of other data. The word map of two languages is copied; its values are those of the map of all languages.
     """
-    trained = [job for job in jobs if job.recipe == "transfer"]
-    paper.join_jobs(run, jobs, lambda job, hashes: paper.all_hashes(job, hashes) if job in trained else {}, "word map")
-    for job in trained:
-        table = read_rows(job.folder)
-        final = table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)
-        scores = [PUBLISHED.beside(entry) for entry in records(table[final])]
-        targets = [  # of XNLI; their sets are one mean
-            {name: value for name, value in entry.items() if name != "data"}
-            for entry in scores
-            if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in AVERAGED
-        ]
-        scores += evidence.mean_over(targets, "target", target=OTHERS)
-        run.append([*scores, *mean_rows(scores)])
     for job in jobs:
-        if job.recipe == "map" and job.options["points"]:
-            # The points of the word map or, unless they have been drawn here, the vectors.
-            path = next((job.folder / name for name in WORD_MAP if (job.folder / name).is_file()), None)
-            if path is not None and (path.name == WORD_MAP[0] or not (run.folder / WORD_MAP[0]).is_file()):
-                shutil.copyfile(path, run.folder / path.name)
-        elif job.recipe == "map":
-            table = read_rows(job.folder)
+        table = read_rows(job.folder)
+        if job.recipe == "transfer":
+            scores = [PUBLISHED.beside(entry) for entry in records(evidence.final(table))]
+            targets = [  # of XNLI; their sets are one mean
+                {name: value for name, value in entry.items() if name != "data"}
+                for entry in scores
+                if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in AVERAGED
+            ]
+            scores += evidence.mean_over(targets, "target", target=OTHERS)
+            run.append([*scores, *mean_rows(scores)])
+        elif not job.options["points"]:
             run.append(records(table[table["measure"].isin(FROM_MAPS)]))
-    if trained:
-        run.append(correlations(Results(frame(run.rows))))
+        else:  # the points of the word map or, unless they have been drawn here, the vectors
+            points, vectors = ((job.folder / name, run.folder / name) for name in WORD_MAP)
+            copied = points if points[0].is_file() else vectors
+            if copied[0].is_file() and (copied is points or not points[1].is_file()):
+                shutil.copyfile(*copied)
+    run.append(correlations(Results(frame(run.rows))))
 
 
 def correlations(results: Results) -> Iterator[Row]:
@@ -291,7 +155,7 @@ def correlations(results: Results) -> Iterator[Row]:
     `unit` says what is correlated with accuracy. A second row (`_share`) has how often curves that are moved along the
     layers agree as well.
     """
-    coordinates = {"model": results.distinct("model")[0], "task": "nli", "source": results.source}
+    coordinates = {"model": results.model, "task": "nli", "source": results.source}
     for name in ALIGNMENT:
         curves = {code: _both(results, name, code) for code in _languages(results)[1:]}
         whole = {code: (x, y) for code, (x, y) in curves.items() if len(x) == _depth(results)}
@@ -508,7 +372,7 @@ def tables(results: Results) -> list[Table]:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
-    model, source, languages = results.distinct("model")[0], target_title(results.source), _languages(results)
+    model, source, languages = results.model, target_title(results.source), _languages(results)
     frozen, dutch = _frozen(results), DUTCH in languages
     seeds = len(_curves(results, results.source).seeds) if frozen else 0
     # Bands of the source and the mean alone, so that the eye can follow them.

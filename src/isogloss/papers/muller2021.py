@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,11 +22,12 @@ import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers import paper, results as evidence, treebanks as banks
+from isogloss.papers import paper, results as evidence
+from isogloss.papers.data_sets import cut_file, find_file, parallel_table, task_file
 from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, all_of, changes, less, needed, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
+from isogloss.runs.table import START, UNTUNED, Row, frame, mean_rows, records, row
 from isogloss.text import read_bitext
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
@@ -43,10 +45,8 @@ DEPTH = 12
 LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
 WINDOWS = 203  # sentences of four windows of 200, each shifted by one
 MINI = ("en", "nl", "de", "fr", "es", "ru", "zh")
-PUD = ("en", "fr", "de", "ru", "tr", "id", "ar", "pt", "es", "fi", "it", "sv", "cs", "pl", "hi", "zh", "ko", "ja", "th")
 ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
 KNOWN: Mapping[str, Sequence[str]] = {"mini": MINI}  # what a model was pretrained on, where not on all that is tested
-KNOWN_SENTENCES = 400  # invented ones that the model is pretrained on
 # How the released code compares languages otherwise than the paper says, in words and as options of transfer.
 DEFECTS: paper.Defects = {
     "windows": (
@@ -65,145 +65,67 @@ DEFECTS: paper.Defects = {
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-DOMAINS_OF_MINI = {
-    "en": ("ewt", "gum"),
-    "nl": ("lassysmall", "alpino"),
-    "fr": ("sequoia", "gsd", "parisstories"),
-    "de": ("gsd", "lit"),
-    "es": ("gsd",),
-    "ru": ("gsd", "taiga"),
-    "zh": ("gsdsimp", "beginner"),
-}
-SCALES, OPTIONS = paper.scale_table(
-    # The treebank each source of parsing and POS is trained on; sources of NER, tested on each other and on `pud`.
-    trained_on=(
-        {"qaa": "home"},
-        {"en": "ewt", "nl": "lassysmall", "fr": "sequoia"},
-        {"en": "ewt", "ru": "gsd", "ar": "padt"},
-    ),
-    named_in=(("qaa",), MINI, ("en", "ru", "ar")),
-    # Languages tested on parallel treebanks, and compared there; further ones that the model was not pretrained on.
-    parallel=(("qaa", "qab", "qac"), tuple(language for language in PUD if language in MINI), PUD),
-    unseen=((), tuple(language for language in (*PUD, ICELANDIC) if language not in MINI), ()),
-    # Further treebanks of a language, the first of them standing in where it has no parallel one.
-    domains=({"qaa": ("home",)}, DOMAINS_OF_MINI, {"en": ("ewt", "gum")}),
-    model=(None, "mini", "bert-base-multilingual-cased"),
-    batch=(8, 32, 32),
-    pretraining=({**paper.TINY, "batch": 32, "vocabulary": 300, "steps": 60}, {}, {}),
-    seconds=(5.6, 140, 415),  # about how long a job takes
-    measured=(paper.EPYC, f"{paper.H200}, which a smaller one will not exceed; several at a time share it", paper.H200),
-    treebanks=paper.option("folder of UD treebanks to train and test on; default: ud_train of --data", own_data=True),
-    pud=paper.option("folder of the parallel treebanks of UD; default: ud_pud of --data", own_data=True),
-    entities=paper.option("folder of WikiAnn; default: wikiann_panx of --data", own_data=True),
-    examples=paper.option("most sentences to train on", 48, 4000, None),
-    tested=paper.option("most sentences of a test set", 24, 500, None, least=2),
-    compared=paper.option("most sentences that languages are compared on", 24, 1000, None, least=16),
-    epochs=paper.option("times the training sentences are seen", 2, 3, 3),
-    rate=paper.option("highest learning rate", 5e-3, 1e-4, 5e-5, least=1e-9),
-    legacy=paper.option(
-        f"defects of the released code that languages are compared with, too: {', '.join(DEFECTS)}; default: windows, "
-        "and batch-200 where there are sentences enough"
-    ),
-)
+SCALES, OPTIONS = paper.read_scales("muller2021")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
-    data = None if scale.model is None else request.data
-    folders = {kind: banks.folder_of(kind, getattr(scale, kind), data) for kind in ("treebanks", "pud", "entities")}
-    experiments: dict[tuple[str, str], list[banks.TaskFile]] = {}
-    missing: dict[str, None] = {}
-    for task in TASKS:
-        for source in scale.named_in if task == "ner" else scale.trained_on:
-            files = list(_files(scale, task, source))
-            experiments[task, source] = [file for file in files if banks.is_planned(file, folders)]
-            missing |= dict.fromkeys(file.stem for file in files if not banks.is_planned(file, folders))
-    files_by_stem = {file.stem: file for experiment in experiments.values() for file in experiment}
+    sources = {task: scale.named_in if task == "ner" else scale.trained_on for task in TASKS}
+    experiments = {(task, source): _files(scale, task, source) for task in TASKS for source in sources[task]}
+    files = {stem: most for experiment in experiments.values() for stem, most in experiment.items()}
+    texts = paper.Texts(request, partial(_contents, scale, files))
+    model, called, before = request.model_to_read(scale)
+    legacy = scale.legacy or ("windows" if (scale.compared or WINDOWS) < WINDOWS else "windows,batch-200")
+    condition, defects = paper.with_defects(legacy, DEFECTS)
     notes = [
         f"the parallel treebanks have no {language}: its similarity to others is not measured"
         for language in dict.fromkeys((*scale.trained_on, *scale.named_in))
         if language not in scale.parallel
     ]
-    notes += [f"no test set is there of {', '.join(missing)}"] if missing else []
-    contents = partial(_invented if scale.model is None else _contents, scale, files_by_stem, folders)
-    texts = paper.Texts(request.out / "text", contents)
-    known = {language: texts.path(f"known.{language}.txt") for language in scale.parallel}
-    model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
-    legacy = scale.legacy or ("windows" if (scale.compared or WINDOWS) < WINDOWS else "windows,batch-200")
-    condition, defects = paper.with_defects(legacy, DEFECTS)
     notes += [f"CKA as the original took it: {words}" for name, (words, _) in DEFECTS.items() if name in condition]
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
     shared |= {"length": LENGTH, "probe": paper.AT_THE_END, "bitext": [texts.path("pud.tsv")]}
-    shared |= {"cka_condition": condition, **defects}
+    shared |= {"cka_condition": condition, **defects, "checkpoint": 5000, "skip_bad": True}
     jobs = []
-    for (task, source), (train, dev, *tests) in experiments.items():
+    for (task, source), experiment in experiments.items():
+        train, dev, *tests = (texts.path(task_file(stem)) for stem in experiment)
+        sets = zip([stem.partition("_")[0] for stem in experiment][2:], tests, strict=True)
+        own = {"task": task, "train": {source: train}, "dev": {source: dev}, "test": list(map("=".join, sets))}
         for seed in range(request.seeds):
-            options = {
-                "task": task,
-                "train": {source: texts.path(train.name)},
-                "dev": {source: texts.path(dev.name)},
-                "test": [f"{file.language}={texts.path(file.name)}" for file in tests],
-                **shared,
-                "seed": seed,
-                "checkpoint": 5000,
-                "skip_bad": True,
-            }
-            name = f"{task}-{source}-seed-{seed}"
+            name, options = f"{task}-{source}-seed-{seed}", {**own, **shared, "seed": seed}
             jobs.append(request.job("transfer", name, model, options, task=task, source=source, seed=seed))
     conditions = (
         f"{called}, parsing and POS from {', '.join(scale.trained_on)} (UD), NER "
         f"from {', '.join(scale.named_in)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
     )
-    measured = f"as measured on {scale.measured}; loading and pretraining are not counted"
-    return paper.Outline(
-        conditions, {"model": called}, texts, jobs, {"transfer": scale.seconds}, measured, before, DEPTH, notes
-    )
+    return paper.Outline(conditions, {"model": called}, texts, jobs, scale.seconds, before, DEPTH, notes)
 
 
-def _files(scale: SimpleNamespace, task: str, source: str) -> Iterator[banks.TaskFile]:
-    """What a task from one source takes: train, dev, then tests, the first of each language its main one."""
-    half = None if scale.tested is None else scale.tested // 2
+def _files(scale: SimpleNamespace, task: str, source: str) -> dict[str, int | None]:
+    """What a task from one source takes, and at most how many sentences of it.
+
+    Train, dev, then tests, the first of each language its main one.
+    """
+    tested, half = scale.tested, None if scale.tested is None else scale.tested // 2
     home = f"{source}_{'wikiann' if task == 'ner' else scale.trained_on[source]}"
-    yield banks.TaskFile(f"{home}.train", scale.examples)
-    yield banks.TaskFile(f"{home}.dev", half)
+    files = {f"{home}.train": scale.examples, f"{home}.dev": half}
     if task == "ner":
-        for language in dict.fromkeys((source, *scale.named_in, *scale.parallel)):
-            yield banks.TaskFile(f"{language}_wikiann", scale.tested)
-        return
+        return files | {f"{code}_wikiann": tested for code in dict.fromkeys((source, *scale.named_in, *scale.parallel))}
     for language in dict.fromkeys((source, *scale.trained_on, *scale.domains, *scale.parallel)):
         named = [f"{language}_{name}" for name in scale.domains.get(language, ())]
         parallel = [f"{language}_pud"] if language in scale.parallel else []
+        main = [*parallel, f"{language}_{scale.trained_on.get(language)}"]
         order = [*dict.fromkeys([home, *named]), *parallel] if language == source else [*parallel, *named]
-        for number, name in enumerate(order):
-            main = name in parallel or name == f"{language}_{scale.trained_on.get(language)}"
-            yield banks.TaskFile(name, scale.tested if main else half, optional=number > 0)
-    for language in scale.unseen:
-        yield banks.TaskFile(f"{language}_pud", half, optional=True)
+        files |= {stem: tested if stem in main else half for stem in order}
+    return files | {f"{language}_pud": half for language in scale.unseen}
 
 
-def _contents(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], folders: banks.Folders) -> dict[str, str]:
+def _contents(scale: SimpleNamespace, files: Mapping[str, int | None], data: Path) -> dict[str, str]:
     """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
-    contents = {file.name: banks.cut_file(file, folders) for file in files.values()}
+    contents = {task_file(stem): cut_file(data, stem, most) for stem, most in files.items()}
     languages = [language for language in (*scale.parallel, *scale.unseen) if language != ICELANDIC]
-    if parallel := [files[f"{language}_pud"] for language in languages if f"{language}_pud" in files]:
-        paths = [banks.find_file(file, folders)[0] for file in parallel]
-        bitext = read_bitext(*paths, languages=[file.language for file in parallel])
-        contents["pud.tsv"] = paper.parallel_table(bitext, scale.compared)
-    return contents
-
-
-def _invented(scale: SimpleNamespace, files: Mapping[str, banks.TaskFile], _: banks.Folders) -> dict[str, str]:
-    """The same in invented languages, and what the model is pretrained on."""
-    tested = dict.fromkeys(("dev", "home", "pud"), scale.tested)
-    sets = banks.invented_sets(scale.parallel, {"known": KNOWN_SENTENCES, "train": scale.examples, **tested})
-    contents = {}
-    for file in files.values():
-        part = file.stem.rpartition(".")[2] if "." in file.stem else "home" if "home" in file.stem else "pud"
-        contents[file.name] = banks.invented_file(file, sets, part)
-    for language, known in sets["known"].items():
-        contents[f"known.{language}.txt"] = paper.as_lines(map(banks.as_sentence, known))
-    columns = [[language, *map(banks.as_sentence, some[: scale.compared])] for language, some in sets["pud"].items()]
-    contents["pud.tsv"] = paper.as_lines(zip(*columns, strict=True))
+    banks = [find_file(data, f"ud_pud/{language}_pud-ud-test.conllu") for language in languages]
+    contents["pud.tsv"] = parallel_table(read_bitext(*banks, languages=languages), scale.compared)
     return contents
 
 
@@ -217,7 +139,6 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     by one, of which the reference's with the source are here and of the rest the mean over languages (`others`). A
     source that scores 0 has no relative gap.
     """
-    paper.join_jobs(run, jobs, _agreeing, "the parallel text has no")  # said once for all
     scores: list[dict[str, Any]] = []
     means: list[dict[str, Any]] = []
     single: list[dict[str, Any]] = []
@@ -238,16 +159,9 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     scores += evidence.mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
     run.append(scores)
     run.append([*means, *single])
-    run.append(evidence.seed_mean_rows(scores))
+    run.append(mean_rows(scores))
     run.append(changes([entry for entry in scores if entry["measure"] in TASKS.values()], plan=REFERENCE))
     run.append(relation_rows(Results(frame([*scores, *single]))))
-
-
-def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
-    """Seeds of one experiment agree in everything, and all jobs in the model and the parallel text."""
-    own = (job.coordinates["task"], job.coordinates["source"])
-    shared = {(name,): hashes.get(name) for name in ("model", "parallel text")}
-    return shared | {(*own, "list of texts"): sorted(hashes)} | {(*own, name): hashes[name] for name in hashes}
 
 
 def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict[str, Any]]:

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, pairwise
+from itertools import chain, pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,18 +30,18 @@ import numpy as np
 from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
-from isogloss.papers import jexus2020, paper, results as evidence
-from isogloss.papers.jexus2020 import DUTCH, FEWEST, TINY_ENCODER, XNLI, bitext_table, pair_table
-from isogloss.papers.paper import as_lines
-from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Curves, Results, less, over_seeds
+from isogloss.papers import paper, results as evidence
+from isogloss.papers.data_sets import as_lines, balanced, drawn, find_file, inference_files, pair_table, read_sick
+from isogloss.papers.jexus2020 import DUTCH
+from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, less, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import key, mean_rows, records, row
+from isogloss.runs.table import key, mean_rows, records
 from isogloss.text import read_bitext, read_bitexts
-from isogloss.text.catalog import data_dir
+from isogloss.text.corpora import letters
 from isogloss.text.readers.conll import read_treebank
 from isogloss.text.readers.examples import read_pairs
-from isogloss.text.readers.lines import open_bytes
+from isogloss.text.readers.lines import read_lines
 from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
 
@@ -49,19 +49,14 @@ ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretrai
 PUBLISHED = evidence.published("pan2021")
 RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
-TITLES = {
-    BEFORE: "before",
-    BOTH: "both losses",
-    TLM: "TLM only",
-    CONTRASTIVE: "contrastive only",
-    UNSHUFFLED: "both, no shuffling",
-    SEARCH: "for search",
-}
-LOSSES: Mapping[str, Mapping[str, Any]] = {
-    TLM: {"contrastive": 0.0},
-    CONTRASTIVE: {"tlm": 0.0},
-    UNSHUFFLED: {"shuffle": False},
-    SEARCH: {"tlm": 0.0, "pooling": "mean", "projection": "none", "negatives": "batch"},
+# What tables call the alignments, and what they are trained with; those on less text are added by the scale.
+ALIGNMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    BEFORE: ("before", {}),
+    BOTH: ("both losses", {}),
+    TLM: ("TLM only", {"contrastive": 0.0}),
+    CONTRASTIVE: ("contrastive only", {"tlm": 0.0}),
+    UNSHUFFLED: ("both, no shuffling", {"shuffle": False}),
+    SEARCH: ("for search", {"tlm": 0.0, "pooling": "mean", "projection": "none", "negatives": "batch"}),
 }
 ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
 SWITCH = 0.5
@@ -69,83 +64,27 @@ AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the 
 TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
 TATOEBA_TRAIN = "tatoeba_train"
-SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k")
+SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k", "pairs")
 LONGEST = 400  # characters of a side of a pair
 HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
-INVENTED_SEED = 3
 # Languages that a test has besides English, or besides the invented one that stands for it.
 COVERED = {
-    "xnli": (*XNLI, "qab", "qac"),
+    "xnli": ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh", "qab", "qac"),
     "xquad": ("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh", "qab", "qac"),
     "mlqa": ("ar", "de", "es", "hi", "vi", "zh", "qab"),
 }
-OF_MAPS = ("measure", "value", "low", "high", "over", "floor", "n", "layer", "source", "target", "unit", "data")
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
-SCALES, OPTIONS = paper.scale_table(
-    source=("qaa", "en", "en"),
-    # With the source; tested where a test has them.
-    aligned=(("qab", "qac"), ("nl", "de", "fr", "es", "ru", "zh"), XNLI),
-    model=(None, "mini", "bert-base-multilingual-cased"),
-    pretraining=({**TINY_ENCODER, "depth": 3}, {}, {}),
-    align=(
-        {"batch": 16, "queue": 64, "steps": 20, "rate": 2e-3, "warm_up": 0.1, "projection_width": 16, "momentum": 0.9}
-        | {"length": 48},
-        {"batch": 384, "queue": 32 * 384, "steps": 1000, "rate": 2e-4, "warm_up": 0.1, "momentum": 0.99, "length": 128},
-        {"batch": 128, "queue": 65_536, "steps": 100_000, "rate": 5e-5, "warm_up": 0.04, "momentum": 0.999}
-        | {"length": 192},
-    ),
-    longer=({"steps": 30, "warm_up": 1 / 15}, {"steps": 2000, "warm_up": 0.05}, {}),  # for search
-    nli=(
-        {"epochs": 1, "batch": 16, "rate": "5e-3"},
-        {"epochs": 3, "batch": 32, "rate": "1e-4"},
-        {"epochs": 3, "batch": 32, "rate": "5e-5"},
-    ),
-    qa=(
-        {"epochs": 1, "batch": 16, "rate": "5e-3", "length": 64},
-        {"epochs": 2, "batch": 32, "rate": "1e-4"},
-        {"epochs": 3, "batch": 32, "rate": "3e-5", "weight_decay": 1e-4, "warm_up": 0.06},
-    ),
-    amounts=({"10%": 0.1, "30%": 0.3}, {"10%": 0.1, "30%": 0.3}, {"12.5%": 0.125, "30%": 0.3}),  # shares of the text
-    answering=((BEFORE, BOTH, SEARCH),) * 3,  # whose models are trained on questions
-    parallel=(240, 12_000, 2_000_000),  # most pairs of a source of parallel text
-    examples=(48, 20_000, 392_702),  # most pairs of MultiNLI
-    questions=(48, 20_000, 87_599),  # most of SQuAD
-    chosen=(12, 500, 500),  # questions to choose by
-    compared=(60, 3_000, 9_999),  # most sentences of XNLI to map
-    evaluated=(40, 1_000, 5_000),  # most sentences for perplexity
-    known=(400, 0, 0),  # invented sentences to pretrain on
-    seconds=(  # about how long a job takes, by its part
-        {"align": 0.4, "qa": 0.04, "nli": 0.03, "translate": 4.7},
-        {"align": 40, "qa": 60, "nli": 47, "translate": 35, "sick": 21},
-        {"align": 20_000, "qa": 1_180, "nli": 670, "translate": 64},
-    ),
-    measured=(
-        f"as measured on {paper.EPYC}",
-        "alignments as measured on one H200 with --compiled, without it 1.8 times that; the others a guess",
-        f"as measured on {paper.H200}",
-    ),
-    texts=paper.option("folder of texts that scripts/pan_text.py prepared, in place of --data", own_data=True),
-    pairs=paper.option("folder of parallel text, en-de.tsv and so on; default: that of --data", own_data=True),
-    train=paper.option("file of English pairs to train on; default: nli_en/mnli_train.tsv of --data", own_data=True),
-    translated=paper.option(
-        "folder of --train in other languages, LANG.tsv; default: XNLI's development sets take its place", own_data=True
-    ),
-    steps=paper.option("updates of an alignment; default: by --scale", kind=int),
-    epochs=paper.option("times the training examples of a task are seen; default: by --scale", kind=int),
-    limit=paper.option(
-        "rows of every data set, at most, in a rehearsal", kind=int, least=FEWEST, own_data=True, recorded=True
-    ),
-    compiled=paper.option("compile the blocks that are aligned, on an NVIDIA GPU; default: no", kind=bool),
-)
+SCALES, OPTIONS = paper.read_scales("pan2021")
 
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
     """Options of every alignment by its name."""
-    options = {name: {**scale.align, **LOSSES.get(name, {})} for name in (BOTH, *scale.amounts, *LOSSES)}
+    options = {name: {**scale.align, **own} for name, (_, own) in ALIGNMENTS.items() if name != BEFORE}
+    options |= dict.fromkeys(scale.amounts, options[BOTH])
     return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
 
 
@@ -161,32 +100,20 @@ def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: alignments, then maps and fine-tuning before and after."""
-    require(scale.train or not scale.translated, "--translated are the pairs of --train in other languages; give both")
-    scale.align = {**scale.align, **({"compiled": "yes"} if scale.compiled else {})}
-    if scale.steps:
-        scale.align, scale.longer = {**scale.align, "steps": scale.steps}, {}
-    if scale.limit is not None:  # batches that the few pairs of a rehearsal fill
-        batch = min(scale.limit, scale.align["batch"])
-        scale.align |= {"batch": batch, "queue": 4 * batch}
-    if scale.epochs:
-        scale.nli, scale.qa = ({**options, "epochs": scale.epochs} for options in (scale.nli, scale.qa))
-    folder = Path(scale.texts) if scale.texts else request.out / "text"
-    files = texts_in(folder, scale, request.data, prepared=scale.texts is not None)
-    known = {code: files.path(f"known/{code}.txt") for code in (scale.source, *scale.aligned)}
-    model, called, before = request.model_to_read(scale.model, known, scale.pretraining)
-    jobs = list(_jobs(request, scale, files, model))
-    arguments = {"model": called, "steps": scale.align["steps"], "epochs": scale.nli["epochs"]}
+    notes: list[str] = []
+    texts = paper.Texts(request, partial(_contents, scale, notes), notes=notes)
+    model, called, before = request.model_to_read(scale)
+    jobs = list(_jobs(request, scale, texts, model))
     conditions = (
         f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, {len(alignments_of(scale))} ways and "
         f"{request.seeds} seeds, then mapped and fine-tuned beside itself as it was"
     )
-    measured = f"{scale.measured}; loading, tests and maps are not counted"
-    return paper.Outline(conditions, arguments, files, jobs, scale.seconds, measured, before)
+    return paper.Outline(conditions, {"model": called}, texts, jobs, scale.seconds, before)
 
 
 def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str) -> Iterator[Job]:
     """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
-    seeds = range(request.seeds)
+    seeds, alignments, tasks = range(request.seeds), alignments_of(scale), _tasks(scale, texts.path)
 
     def folder(name: str, seed: int) -> Path:
         return request.out / "jobs" / f"align-{name.rstrip('%')}-seed-{seed}"
@@ -205,26 +132,23 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
         options |= {"switch": SWITCH, "switch_to": "source"} if condition == SWITCHED else {}
         return request.job("transfer", job, first, options, needs=needs, **at, training=condition)
 
-    tasks = _tasks(scale, texts.path)
     read = (*languages_of(scale, "xnli"), DUTCH)
     evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in (scale.source, *scale.aligned) if code in read}
-    for seed in seeds:
-        for name, options in alignments_of(scale).items():
-            share = scale.amounts.get(name, 1.0)
-            parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
-            own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
-            own |= {"held_out": 0.0, "probe": paper.AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
-            own |= {"packed": str(request.out / "packed"), "seed": seed}
-            called = folder(name, seed).name
-            yield request.job("align", called, model, own, part="align", alignment=name, seed=seed)
+    for seed, (name, options) in product(seeds, alignments.items()):
+        share = scale.amounts.get(name, 1.0)
+        parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
+        own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
+        own |= {"held_out": 0.0, "probe": paper.AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
+        own |= {"compiled": "yes"} if scale.compiled else {}
+        own |= {"packed": str(request.out / "packed"), "seed": seed}
+        yield request.job("align", folder(name, seed).name, model, own, part="align", alignment=name, seed=seed)
+    both, ways = (BEFORE, BOTH), (TRANSLATED, SWITCHED)
     for seed in seeds:
         yield from (reading("qa", name, seed, ZERO) for name in scale.answering)
-        yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *alignments_of(scale)))
-        for name in (BEFORE, BOTH):
-            for part in [part for part in ("translate", "sick") if part in tasks]:
-                yield from (reading(part, name, seed, condition) for condition in (TRANSLATED, SWITCHED))
+        yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *alignments))
+        yield from (reading(part, name, seed, way) for name, part, way in product(both, [*tasks][2:], ways))
     yield reading("map", BEFORE, 0)
-    yield from (reading("map", name, seed) for seed in seeds for name in alignments_of(scale))
+    yield from (reading("map", name, seed) for seed, name in product(seeds, alignments))
 
 
 def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
@@ -245,8 +169,8 @@ def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict
     known = DUTCH in scale.aligned
     tasks = {
         "nli": inference("nli/mnli-train.tsv", "nli/mnli-dev.tsv", {**xnli, **({DUTCH: sick[DUTCH]} if known else {})}),
-        "translate": inference("nli/xnli-train-{}.tsv", "nli/mnli-dev.tsv", xnli, *tested[1:]),
         "qa": {"task": "qa", "train": train, "dev": dev, "test": tests, **scale.qa},
+        "translate": inference("nli/xnli-train-{}.tsv", "nli/mnli-dev.tsv", xnli, *tested[1:]),
     }
     if known:
         tasks["sick"] = inference("nli/sick-train-{}.tsv", "nli/sick-dev-{}.tsv", sick, DUTCH)
@@ -256,8 +180,8 @@ def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def texts_in(folder: Path, scale: SimpleNamespace, data: str | None, *, prepared: bool = False) -> paper.Texts:
-    """The texts of a reproduction.
+def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str, str]:
+    """Every file.
 
     | folder | content |
     |---|---|
@@ -268,108 +192,72 @@ def texts_in(folder: Path, scale: SimpleNamespace, data: str | None, *, prepared
     | `qa` | SQuAD's training articles, of which no XQuAD question is, to train on and choose by; XQuAD and MLQA |
 
     No sentence of `compared`, `evaluate`, `nli` or of the parallel treebanks of UD is in `pairs`.
-
-    Args:
-        folder: where the files are written, or were prepared.
-        scale: how much of what there is, and what takes the place of the data folder's own.
-        data: the data folder.
-        prepared: whether the files must be there already.
     """
-    notes: list[str] = []
-    asked = {"languages": [scale.source, *scale.aligned], "shares": shares_of(scale), "limit": scale.limit}
-    asked |= {"pairs": scale.parallel, "train": scale.examples, "questions": scale.questions}
-
-    def contents() -> dict[str, str]:
-        if scale.model is None:
-            return invented_files(scale)
-        folder = data_dir(data)
-        files = _inference_files(folder, scale)
-        files |= _compared_files(folder, scale, files.get(f"nli/sick-test-{DUTCH}.tsv", ""))
-        tested = [name for name in files if "mnli" not in name]  # of pairs the last column is their label
-        sentences = [text for name in tested for text in _cells(files[name], 2 if name.startswith("nli/") else None)]
-        for code in (scale.source, *scale.aligned):
-            treebank = folder / "ud_pud" / f"{code}_pud-ud-test.conllu"
-            sentences += read_treebank(treebank, code) if treebank.is_file() else []
-        tests = set(map(letters, sentences)) - {""}
-        if scale.limit is not None:
-            notes.append(f"a rehearsal: every data set was cut to {scale.limit:,} rows")
-        sources = {} if scale.pairs is None else {scale.pairs: find_pairs(scale.pairs, option="pairs")}
-        missing = f"{folder / TATOEBA_TRAIN} is missing: parallel text; give it, or tables of your own with --pairs"
-        require(sources or (folder / TATOEBA_TRAIN).is_dir(), missing)
-        for name in [name for name in SOURCES if scale.pairs is None and (folder / name).is_dir()]:
-            tables = sorted((folder / name).glob("*way.tsv"))  # their names tell no languages, their headers do
-            sources[name] = find_pairs(list(map(str, tables)) or str(folder / name))
-        most = {**dict.fromkeys(sources, scale.limit or scale.parallel), TATOEBA_TRAIN: scale.limit}
-        for both in ((scale.source, code) for code in scale.aligned):
-            chosen, left_out = choose_pairs(sources, both, tests, most)
-            for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
-                rows = [own[round(start * len(own)) : round(end * len(own))] for own in chosen.values()]
-                files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines(map("\t".join, [both, *chain(*rows)]))
-            taken = ", ".join(f"{len(own):,} of {Path(name).name}" for name, own in chosen.items())
-            notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
-        return files | _question_files(folder, scale)
-
-    return paper.Texts(folder, contents, asked=asked, notes=notes, must_exist=prepared)
+    files = _inference_files(data, scale)
+    files |= _compared_files(data, scale, files.get(f"nli/sick-test-{DUTCH}.tsv", ""))
+    sentences = [
+        cell
+        for name in files
+        if "mnli" not in name
+        for line in files[name].split("\n")  # of pairs the last column is their label
+        for cell in line.split("\t")[: 2 if name.startswith("nli/") else None]
+    ]
+    for code in (scale.source, *scale.aligned):
+        for treebank in data.glob(f"ud_pud/{code}_pud-ud-test.conllu"):
+            sentences += read_treebank(treebank, code)
+    tests, sources = set(map(letters, sentences)) - {""}, {}
+    for name in [name for name in SOURCES if (data / name).is_dir()]:
+        tables = sorted((data / name).glob("*way.tsv"))  # their names tell no languages, their headers do
+        sources[name] = find_pairs(list(map(str, tables)) or str(data / name))
+    require(sources, f"{data} has no parallel text: none of {', '.join(SOURCES)}")
+    most = {**dict.fromkeys(sources, scale.parallel), TATOEBA_TRAIN: None}
+    for both in ((scale.source, code) for code in scale.aligned):
+        chosen, left_out = choose_pairs(sources, both, tests, most)
+        for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
+            rows = [own[round(start * len(own)) : round(end * len(own))] for own in chosen.values()]
+            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines([both, *chain(*rows)])
+        taken = ", ".join(f"{len(own):,} of {name}" for name, own in chosen.items())
+        notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
+    return files | _question_files(data, scale)
 
 
-def _cells(content: str, columns: int | None = 2) -> Iterator[str]:
-    """The cells of a table, by default of its first two columns; lines may have other separators than newlines."""
-    for line in content.split("\n"):
-        yield from line.split("\t")[:columns]
+def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
+    """MultiNLI, XNLI and SICK; what is trained on in all languages is XNLI's development sets, or MultiNLI translated.
 
-
-def _inference_files(folder: Path, scale: SimpleNamespace) -> dict[str, str]:
-    """MultiNLI, XNLI and SICK; XNLI's development sets are what is trained on in all languages, or `translated` is."""
-    limit, languages = scale.limit, languages_of(scale, "xnli")
-    files = jexus2020.inference_files(folder, languages, scale.train, count=scale.examples, limit=limit)
+    Its translations, row by row, are looked for in `nli_translated` in the data folder.
+    """
+    languages = languages_of(scale, "xnli")
+    files = inference_files(data, languages, scale.examples)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
-    if scale.translated is not None:
+    if (data / "nli_translated").is_dir():
         for code in languages:
-            path = Path(scale.translated) / f"{code}.tsv"
-            pairs = read_pairs(Path(scale.train) if code == scale.source else paper.data_file(path, "translated pairs"))
-            files[f"xnli-train-{code}.tsv"] = pair_table(pairs, limit)
+            path = "nli_en/mnli_train.tsv" if code == scale.source else f"nli_translated/{code}.tsv"
+            files[f"xnli-train-{code}.tsv"] = pair_table(read_pairs(find_file(data, path)))
     if DUTCH in scale.aligned:
-        sick = jexus2020.read_sick(paper.data_file(folder / "nli_nl_sick" / "SICK_NL.txt", "pairs in Dutch"))
-        for part, called in {"train": "TRAIN", "dev": "TRIAL", "test": "TEST"}.items():
-            rows = [(dutch, english) for split, dutch, english in sick if split == called]
+        sick = read_sick(data)
+        for part, rows in {"train": sick["TRAIN"], "dev": sick["TRIAL"], "test": balanced(sick["TEST"])}.items():
             for side, code in enumerate((DUTCH, scale.source)):
-                chosen = jexus2020.balanced(rows) if part == "test" else rows
-                files[f"sick-{part}-{code}.tsv"] = pair_table([sides[side] for sides in chosen], limit)
+                files[f"sick-{part}-{code}.tsv"] = pair_table([sides[side] for sides in rows])
     return {f"nli/{name}": content for name, content in files.items()}
 
 
-def _compared_files(folder: Path, scale: SimpleNamespace, dutch: str) -> dict[str, str]:
+def _compared_files(data: Path, scale: SimpleNamespace, dutch: str) -> dict[str, str]:
     """Parallel sentences of XNLI, and Tatoeba's of each language with the source; those of XNLI again for perplexity.
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
     """
-    path = paper.data_file(folder / "xnli" / "xnli.15way.tsv", "parallel sentences")
-    xnli = read_bitext(path, languages=languages_of(scale, "xnli"))
-    path = folder / "tatoeba"
-    require(path.is_dir(), f"{path} is missing: parallel sentences to test retrieval on")
-    tatoeba = read_bitexts(path, languages=[scale.source, *scale.aligned])
-    files = {}
-    for name, bitext, count in (
-        ("xnli", xnli, min(scale.compared, scale.limit or scale.compared)),
-        *(("tatoeba", bitext, scale.limit) for bitext in tatoeba),
-    ):
-        table = bitext_table(bitext, paper.drawn(range(bitext.rows), count))
-        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = re.sub(r"[^\S\t\n]+", " ", table)
-    head, *rows = (line.split("\t") for line in next(iter(files.values())).rstrip("\n").split("\n"))
-    evaluated = {code: [cells[column] for cells in rows] for column, code in enumerate(head)}
-    evaluated |= {DUTCH: [sentence for sentence in _cells(dutch) if sentence]} if dutch else {}
+    xnli = read_bitext(find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
+    tatoeba = read_bitexts(data / "tatoeba", languages=[scale.source, *scale.aligned])
+    files, evaluated = {}, dict[str, Sequence[str]]()
+    for name, bitext, count in (("xnli", xnli, scale.compared), *(("tatoeba", bitext, None) for bitext in tatoeba)):
+        chosen = drawn(list(zip(*bitext, strict=True)), count)
+        rows = [[re.sub(r"\s+", " ", cell) for cell in cells] for cells in chosen]
+        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = as_lines([bitext.languages, *rows])
+        evaluated = evaluated or dict(zip(bitext.languages, zip(*rows, strict=True), strict=True))
+    evaluated |= {DUTCH: [cell for pair in dutch.splitlines() for cell in pair.split("\t")[:2]]} if dutch else {}
     for code, sentences in evaluated.items():
         files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
     return files
-
-
-def letters(sentence: str) -> str:
-    """A sentence by letters and digits alone, by which copies are known.
-
-    >>> letters("Ja, natürlich!") == letters("ja natürlich")
-    True
-    """
-    return re.sub(r"[\W_]+", "", sentence.casefold())
 
 
 def choose_pairs(
@@ -409,86 +297,26 @@ def choose_pairs(
     return chosen, left_out
 
 
-def _question_files(folder: Path, scale: SimpleNamespace) -> dict[str, str]:
-    """Questions of SQuAD to train on and to choose by, XQuAD and MLQA."""
-    squad = paper.data_file(folder / "squad" / "train-v1.1.rebuilt.json", "questions to train on", "train-v1.1.json")
+def _question_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
+    """Questions of SQuAD to train on and, of other articles, to choose by; XQuAD and MLQA.
+
+    Of SQuAD's, those are taken whose contexts have the lowest hashes.
+    """
     parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-    for article in _articles(squad):
+    for article in json.loads("".join(read_lines(find_file(data, "squad/train-v1.1*.json"))))["data"]:
         parts[hash_fraction(article["title"]) < HELD_ARTICLES] += article["paragraphs"]
-    files = {"squad-train": _questions(parts[False], min(scale.questions, scale.limit or scale.questions))}
-    files["squad-dev"] = _questions(parts[True], min(scale.chosen, scale.limit or scale.chosen))
-    for data, name in (("xquad", "xquad.{0}.json"), ("mlqa", "dev-context-{0}-question-{0}.json")):
-        for code in languages_of(scale, data):
-            path = paper.data_file(folder / data / name.format(code), f"a set of {TESTS[data]}")
-            paragraphs = [paragraph for article in _articles(path) for paragraph in article["paragraphs"]]
-            files[f"{data}-{code}"] = _questions(paragraphs, scale.limit, by_hash=data != "xquad")
-    return {f"qa/{name}.json": content for name, content in files.items()}
-
-
-def _articles(path: Path) -> list[dict[str, Any]]:
-    with open_bytes(path) as file:
-        articles: list[dict[str, Any]] = json.load(file)["data"]
-    return articles
-
-
-def _questions(paragraphs: Sequence[dict[str, Any]], most: int | None = None, *, by_hash: bool = True) -> str:
-    """Paragraphs with at most so many questions, by the hashes of their contexts, or the first ones of the file.
-
-    Translations of a test set are cut at the same question, so that their rows stay side by side.
-    """
-    ordered = sorted(paragraphs, key=lambda paragraph: hash_fraction(paragraph["context"])) if by_hash else paragraphs
-    chosen, count = [], 0
-    for paragraph in ordered:
-        questions = paragraph["qas"] if most is None else paragraph["qas"][: most - count]
-        if not questions:
-            break
-        chosen.append({**paragraph, "qas": questions})
-        count += len(questions)
-    return json.dumps({"data": [{"title": "", "paragraphs": chosen}]}, ensure_ascii=False)
-
-
-def invented_files(scale: SimpleNamespace) -> dict[str, str]:
-    """The same files of invented languages, and `known/LANG.txt` to pretrain on.
-
-    Something that a tiny model can learn, and that means nothing: `invented_pairs` for inference, whose development
-    sets are what is translated, and `_invented_questions`.
-    """
-    source, examples, compared = scale.source, scale.examples, scale.compared
-    counts = {"known": scale.known, "pairs": scale.parallel, "xnli": compared, "tatoeba": compared}
-    counts |= {"evaluate": scale.evaluated, "qa": 3 * examples}
-    parts = paper.invented_parts((source, *scale.aligned), counts, seed=INVENTED_SEED)
-    files = {
-        f"{name}/{corpus.language}.txt": as_lines(corpus) for name in ("known", "evaluate") for corpus in parts[name]
-    }
-    files[f"compared/xnli.{'-'.join(parts['xnli'].languages)}.tsv"] = bitext_table(parts["xnli"], range(compared))
-    ends = [0, *(round(share * counts["pairs"]) for share in shares_of(scale))]
-    tables = [("pairs", f"pairs/{part}/", rows) for part, rows in enumerate(map(range, ends, ends[1:]))]
-    for name, start_of_path, rows in (*tables, ("tatoeba", "compared/tatoeba.", range(compared))):
-        home, *others = parts[name].corpora
-        for other in others:
-            files[f"{start_of_path}{source}-{other.language}.tsv"] = bitext_table((home, other), rows)
-    for name, content in jexus2020.invented_pairs(source, scale.aligned, pairs=examples, known=0).items():
-        if name.startswith(("mnli", "xnli-")):
-            files[f"nli/{name.replace('xnli-dev', 'xnli-train')}"] = content
-    files[f"nli/xnli-train-{source}.tsv"] = files["nli/mnli-dev.tsv"]
-    for corpus in parts["qa"]:
-        train, dev, test = (corpus.sentences[part * examples : (part + 1) * examples] for part in range(3))
-        sets = {f"xquad-{corpus.language}": test, f"mlqa-{corpus.language}": dev}
-        sets |= {"squad-train": train, "squad-dev": dev[: 3 * 12]} if corpus.language == source else {}
-        files |= {f"qa/{name}.json": _invented_questions(sentences) for name, sentences in sets.items()}
+    files = {}
+    for name, held, most in (("train", False, scale.questions), ("dev", True, scale.chosen)):
+        chosen, left = [], most
+        for paragraph in sorted(parts[held], key=lambda paragraph: hash_fraction(paragraph["context"])):
+            chosen += [{**paragraph, "qas": paragraph["qas"][:left]}] if left else []
+            left -= len(paragraph["qas"][:left])
+        content = {"data": [{"title": "", "paragraphs": chosen}]}
+        files[f"qa/squad-{name}.json"] = json.dumps(content, ensure_ascii=False)
+    for test, name in (("xquad", "xquad.{0}.json"), ("mlqa", "dev-context-{0}-question-{0}.json")):
+        for code in languages_of(scale, test):
+            files[f"qa/{test}-{code}.json"] = as_lines(read_lines(find_file(data, f"{test}/{name.format(code)}")))
     return files
-
-
-def _invented_questions(sentences: Sequence[str]) -> str:
-    """Three sentences are a text; asked by the first two words of the second, its last word is the answer."""
-    paragraphs = []
-    for position in range(0, len(sentences) - 2, 3):
-        before, asked, after = sentences[position : position + 3]
-        words = asked.rstrip(".").split()
-        answer = {"text": words[-1], "answer_start": len(before) + 1 + asked.rindex(words[-1])}
-        entry = {"id": str(position), "question": " ".join(words[:2]), "answers": [answer]}
-        paragraphs.append({"context": f"{before} {asked} {after}", "qas": [entry]})
-    return _questions(paragraphs, by_hash=False)
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -500,58 +328,49 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     A task that was trained in all languages is compared with the same training of the model as it was. Other scores,
     losses by step and other kinds of retrieval are in the tables of the jobs.
     """
-    paper.join_jobs(run, jobs, _agreeing)
-    rows: dict[str, list[dict[str, Any]]] = {"transfer": [], "align": [], "map": []}
+    scores: list[dict[str, Any]] = []
+    perplexities: list[dict[str, Any]] = []
+    maps: list[dict[str, Any]] = []
     for job in jobs:
-        table, own = read_rows(job.folder), {"model": str(run.facts["model"]), "plan": job.coordinates["alignment"]}
+        table, at = read_rows(job.folder), job.coordinates
+        own, seeded = {"model": str(run.facts["model"]), "plan": at["alignment"]}, {"seed": at["seed"]}
         if job.recipe == "transfer":  # scores of every test set, and the gap to the source
-            own["condition"] = "" if job.coordinates["training"] == ZERO else job.coordinates["training"]
-            table = table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
-            for entry in records(table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]):
-                rows["transfer"].append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
+            own["condition"] = "" if at["training"] == ZERO else at["training"]
+            table = table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]
+            for entry in records(evidence.final(table)):
+                scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
         elif job.recipe == "align":  # perplexity of each language before the first update and after the last
             # `all` is that of all languages together, which those with most tokens decide.
             table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
-            for entry in records(table[table["step"].isin([0, table["step"].max()])]):
-                at = {**own, "seed": job.coordinates["seed"]} | ({} if entry["step"] else {"plan": BEFORE})
-                at |= {"data": "evaluate"} | {name: entry[name] for name in ("n", "target", "unit")}
-                rows["align"].append(row("perplexity", entry["value"], **at))
+            for step, plan in ((0, BEFORE), (table["step"].max(), at["alignment"])):
+                own |= {**seeded, "data": "evaluate", "plan": plan}
+                perplexities += evidence.moved(table[table["step"] == step], ("target", "unit"), **own)
         else:  # centred retrieval and debiased CKA of sentences at every layer; the model as it was has no seed
-            own |= {"task": "align"} | ({} if own["plan"] == BEFORE else {"seed": job.coordinates["seed"]})
+            own |= {"task": "align"} | ({} if own["plan"] == BEFORE else seeded)
             wanted = (table["measure"] + " " + table["method"]).isin(("p@1 centred", "cka debiased"))
             wanted &= (table["unit"] == "sentence") & table["layer"].notna()
-            for entry in records(table.loc[wanted, list(OF_MAPS)]):
-                rows["map"].append({**entry, **own, "data": str(entry["data"]).partition(".")[0]})
-    scores = rows["transfer"]
+            for entry in evidence.moved(table[wanted], ("layer", "source", "target", "unit", "data"), **own):
+                maps.append({**entry, "data": str(entry["data"]).partition(".")[0]})
     others = [entry for entry in scores if entry["target"] != entry["source"]]
     scores += list(evidence.mean_over(others, "target", target=OTHERS))
     # What a seed has before is the same in each of its alignments, which share their masks: the first is taken.
-    perplexities = list({key(entry): entry for entry in reversed(rows["align"])}.values())[::-1]
+    perplexities = list({key(entry): entry for entry in reversed(perplexities)}.values())[::-1]
     run.append([*scores, *perplexities, *mean_rows([*scores, *perplexities])])
     run.append(PUBLISHED.beside(entry) for entry in evidence.changes(scores, plan=BEFORE))
     run.append(evidence.changes(perplexities, measure="factor", log=True, plan=BEFORE))
-    run.append(rows["map"])
-
-
-def _agreeing(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
-    """Jobs of one part read the same text, and those of one alignment and seed the same model."""
-    trained = job.options.get("train", job.options.get("train_bitext"))
-    first = BEFORE if job.recipe == "align" else job.coordinates["alignment"]
-    model = (job.recipe, first, None if first == BEFORE else job.coordinates["seed"])
-    text = (job.coordinates["part"], job.coordinates.get("training"), str(trained))
-    return {(*text, "text"): hashes["data"], (*model, "model"): hashes["model"]}
+    run.append(maps)
 
 
 def _alignments(results: Results) -> list[str]:
     """Every alignment: before, the paper's and its ablations, amounts of text, for search."""
     names = {BEFORE, *results.distinct("plan")}
-    order = [*(name for name in TITLES if name != SEARCH), *_amounts(results), SEARCH]
+    order = [*(name for name in ALIGNMENTS if name != SEARCH), *_amounts(results), SEARCH]
     return [name for name in order if name in names]
 
 
 def _amounts(results: Results) -> dict[str, float]:
     """The alignments on less of the text, and how much of it in percent."""
-    amounts = {name: float(name.rstrip("%")) for name in results.distinct("plan") if name not in TITLES}
+    amounts = {name: float(name.rstrip("%")) for name in results.distinct("plan") if name not in ALIGNMENTS}
     return dict(sorted(amounts.items(), key=lambda amount: amount[1]))
 
 
@@ -561,7 +380,7 @@ def titled(alignment: str) -> str:
     >>> titled("tlm"), titled("10%")
     ('TLM only', 'both, 10% of the text')
     """
-    return TITLES.get(alignment, f"both, {alignment} of the text")
+    return ALIGNMENTS[alignment][0] if alignment in ALIGNMENTS else f"both, {alignment} of the text"
 
 
 def _languages(results: Results, data: str) -> list[str]:
@@ -597,16 +416,9 @@ def _mapped(results: Results, measure: str, data: str, languages: Sequence[str] 
     return {"measure": measure, "data": data, "source": ends, "target": ends}
 
 
-def _by_layer(results: Results, alignment: str, measure: str, data: str, languages: Sequence[str]) -> Curves | None:
-    """A measure of the map by layer: the mean of both directions, and then over these languages, or all of the test."""
-    each = [_mapped(results, measure, data, [code]) for code in languages or _languages(results, data)]
-    curves = [curve for at in each if (curve := results.curves("layer", **at, plan=alignment))]
-    return replace(curves[0], values=np.mean([curve.values for curve in curves], axis=0)) if curves else None
-
-
 def _best_layer(results: Results, alignment: str) -> int | None:
     """The layer with the highest Tatoeba P@1, over all languages and seeds; None where nothing was mapped."""
-    curves = _by_layer(results, alignment, "p@1", "tatoeba", ())
+    curves = results.curves("layer", **_mapped(results, "p@1", "tatoeba"), plan=alignment)
     return None if curves is None else curves.peak
 
 
@@ -614,8 +426,9 @@ def _at_best(
     results: Results, alignment: str, languages: Sequence[str] = (), measure: str = "p@1", data: str = "tatoeba"
 ) -> Seeds:
     """A measure of the map at the layer where Tatoeba P@1 is best, by seed: that P@1 itself unless another is named."""
-    best, curves = _best_layer(results, alignment), _by_layer(results, alignment, measure, data, languages)
-    return {} if curves is None or best is None else curves.at(best)
+    best = _best_layer(results, alignment)
+    each = [_mapped(results, measure, data, [code]) for code in languages or _languages(results, data)]
+    return evidence.mean_by_seed(results.values(**at, plan=alignment, layer=best) for at in each)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -783,24 +596,24 @@ def tables(results: Results) -> list[Table]:
 
 
 def _overview(results: Results) -> list[Table]:
-    names, source = _alignments(results), results.source
-    tests = {"xnli": (source, OTHERS), "sick": (OTHERS,), "xquad": (source, OTHERS), "mlqa": (OTHERS,)}
-    scores = {}
-    for data, target in ((data, target) for data, targets in tests.items() for target in targets):
-        values = {name: _score(results, data, name, target) for name in names}
-        if any(values.values()):
-            scores[f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"] = values
-    for group in _groups(results):
-        scores[f"Tatoeba {', '.join(group)}"] = {name: _at_best(results, name, group) for name in names}
+    names, tests = _alignments(results), dict[str, Callable[[str], Seeds]]()
+    for data, target in (
+        *(("xnli", results.source), ("xnli", OTHERS), ("sick", OTHERS)),
+        *(("xquad", results.source), ("xquad", OTHERS), ("mlqa", OTHERS)),
+    ):
+        head = f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"
+        tests[head] = partial(_score, results, data, target=target)
+    tests |= {f"Tatoeba {', '.join(group)}": partial(_at_best, results, languages=group) for group in _groups(results)}
+    tests = {head: read for head, read in tests.items() if any(map(read, names))}
     lines = []
     for name in names:
         best, alike = _best_layer(results, name), _at_best(results, name, measure="cka", data="xnli")
         factor = {} if name == BEFORE else _factor(results, name)
         cells = []
-        for seeds in scores.values():  # a mean, and how far it moved; what is compared with itself has not
-            change = {} if seeds[name] == seeds[BEFORE] else less(seeds[name], seeds[BEFORE])
+        for read in tests.values():  # a mean, and how far it moved
+            seeds, change = read(name), {} if name == BEFORE else less(read(name), read(BEFORE))
             moved = f" ({signed(over_seeds(change).value)})" if change else ""
-            cells.append(f"{percent(over_seeds(seeds[name]).value)}{moved}" if seeds[name] else NOTHING)
+            cells.append(f"{percent(over_seeds(seeds).value)}{moved}" if seeds else NOTHING)
         cells.append(NOTHING if best is None else str(best))
         cells.append(f"{over_seeds(alike).value:.2f}" if alike else NOTHING)
         cells.append(_times(over_seeds(factor, log=True).value) if factor else NOTHING)
@@ -811,7 +624,7 @@ def _overview(results: Results) -> list[Table]:
         "languages, chosen on these very sentences. CKA: of XNLI's sentences at that layer. Perplexity: after by "
         "before, the geometric mean over languages. Intervals are in the tables below."
     )
-    heads = ["", *scores, "layer", "CKA", "perplexity"]
+    heads = ["", *tests, "layer", "CKA", "perplexity"]
     return [Table("Table 1: before and after alignment", heads, lines, [note])] if lines else []
 
 
@@ -863,7 +676,7 @@ def figures(results: Results) -> list[Figure]:
     lines = {
         titled(name): {"plan": name, "share": True, "look": {"thick": name == BEFORE}}
         for name in _alignments(results)
-        if name in TITLES
+        if name in ALIGNMENTS
     }
     groups = {", ".join(group): _mapped(results, "p@1", "tatoeba", group) for group in _groups(results)}
     maps = {"CKA": _mapped(results, "cka", "xnli"), "P@1": _mapped(results, "p@1", "xnli")}

@@ -1,37 +1,41 @@
 """`isogloss reproduce`: what a paper is to this toolkit, and how what it ran is planned, run and collected.
 
-A paper is a module of this package, named author and year, that holds a `Paper`, a record of functions and claims: a
-new one is one more file, and nothing else is edited. Its settings at every scale, and which of them are options of this
-paper alone, stand in one table (`scale_table`). `plan` turns what the user gave into an `Outline`: the recipe calls to
-make, in order, and about how long they take, before anything is written. Everything after the runs is read from the one
-table of rows: `collect` makes that table, with published values beside measured ones, and the claims, `tables` and
-`figures` are functions of it (`isogloss.papers.results`), so that a report can be made again from a run folder alone.
+A paper is a module of this package, named author and year, that holds a `Paper`, a record of functions and claims. Its
+settings at every scale, and which of them are options of this paper alone, stand in one table (`scales/NAME.toml`), its
+numbers in another (`published/NAME.csv`); nothing else is edited for a new one. `plan` turns what the user gave into an
+`Outline`: the recipe calls to make, in order, and about how long they take, before anything is written. Everything
+after the runs is read from the one table of rows: `collect` makes that table, with published values beside measured
+ones, and the claims, `tables` and `figures` are functions of it (`isogloss.papers.results`), so that a report can be
+made again from a run folder alone.
 
 The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, models pretrained on the
 spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
-be stopped, shared between commands (`only`, `only_seeds`) and gone on with; each command collects what is there. Where
-there is more text than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken, whatever the seed
-and the order of the file.
+be stopped, shared between commands (`only`) and gone on with; each command collects what is there.
+
+Texts are cut from one folder of data sets, at smoke scale from an invented one (`invented_data`), by the same readers.
+Where there is more text than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken, whatever the
+seed and the order of the file.
 """
 
 import gzip
 import json
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
-from typing import Annotated, Any, NamedTuple, TypeVar
+from typing import Annotated, Any
 
-import numpy as np
 import pandas as pd
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Table, as_text
-from isogloss.files import whole, write_text
+from isogloss.files import write_bytes, write_text
 from isogloss.papers.results import Claim, Finding, Results, judge
 from isogloss.progress import progress
 from isogloss.recipes.jobs import Job, facts_of_jobs, job_lines, refuse_others, run_job, run_jobs
@@ -39,34 +43,36 @@ from isogloss.recipes.recipe import Option, check_arguments, model_name
 from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 from isogloss.stack.load import locate
-from isogloss.text.corpora import Bitext
-from isogloss.text.invented import invented
-from isogloss.text.readers.lines import open_bytes
-from isogloss.text.sampling import hash_fraction
+from isogloss.text.catalog import data_dir
+from isogloss.text.invented import LANGUAGES, invented_data
 
 SUMMARY = "summary.txt"
 TOY = "models at smoke scale are tiny and hardly trained: what is held or not held here says nothing of the paper"
 SCALES = ("smoke", "mini", "paper")
 SEEDS = 3  # of everything that is trained, unless the user asks for another number
 MULTILINGUAL = "multilingual"  # folder, and name, of the model that is pretrained on the spot
-TAB = "\t"
-PREPARED = "texts.json"  # beside prepared texts: what was asked for, notes, and a hash of every file
-EPYC, H200 = "one core of an AMD EPYC", "an mBERT-shaped model on one H200"  # what jobs were timed on
+KNOWN = "known.{}.txt"  # files of text that it is pretrained on
+PREPARED = "texts.json"  # beside the texts: notes, and a hash of every file
+TEXTS = "texts"  # what --only takes to write the texts and run nothing
+MEASURED = "as measured, or guessed from that, on one H200, at smoke scale on one core; loading is not counted"
+WEIGHTS = ("model", "other", "native")  # options that name a model
+# Notes of single jobs that say nothing of all of them together.
+UNSAID = r"the curves of .* do not cross$|word map|the parallel text has no"
 # Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
-TINY: dict[str, Any] = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 32, "batch": 16}
-TINY |= {"rate": 1e-2, "warm_up": 1 / 6, "report": 20, "probe": 1000, "checkpoint": 1000, "held_out": 0.05}
+TINY: dict[str, Any] = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 64, "batch": 32}
+TINY |= {"vocabulary": 300, "rate": 1e-2, "warm_up": 1 / 6, "steps": 60, "report": 20, "probe": 1000}
+TINY |= {"checkpoint": 1000, "held_out": 0.05}
 # Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
 # takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
 AT_THE_END = 1_000_000
 Defects = Mapping[str, tuple[str, Mapping[str, Any]]]  # of the authors' code: in words, and as options of a recipe
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Request:
     """What the user asks of any paper; None where the scale decides.
 
-    out: the folder of the reproduction. data: a folder of data sets. model: a folder or hub id. seeds: how many.
+    out: the folder of the reproduction. data: the folder of data sets. model: a folder or hub id. seeds: how many.
     """
 
     scale: str
@@ -103,20 +109,14 @@ class Request:
         settings = {**head, **options, "device": self.device, "dtype": self.dtype}
         return Job(name, recipe, settings, folder or self.out / "jobs" / name, coordinates, needs)
 
-    def model_to_read(
-        self, model: str | None, text: Mapping[str, str], options: Mapping[str, Any]
-    ) -> tuple[str, str, list[Job]]:
-        """The model that jobs read, its name, and the job that pretrains it where there is none.
-
-        Args:
-            model: of the scale; None to pretrain one.
-            text: files to pretrain on by language.
-            options: of the pretraining.
-        """
-        if model:
-            return model, model_name(model), []
-        folder = self.out / MULTILINGUAL
-        return str(folder / "model"), MULTILINGUAL, [self.job("pretrain", MULTILINGUAL, text, options, folder=folder)]
+    def model_to_read(self, scale: SimpleNamespace) -> tuple[str, str, list[Job]]:
+        """The model that jobs read, its name, and the job that pretrains it where the scale has none."""
+        if scale.model:
+            return scale.model, model_name(scale.model), []
+        text = {code: str(self.out / "text" / KNOWN.format(code)) for code in LANGUAGES}
+        options = {**TINY, **vars(scale).get("tiny", {})}
+        job = self.job("pretrain", MULTILINGUAL, text, options, folder=self.out / MULTILINGUAL)
+        return str(job.folder / "model"), MULTILINGUAL, [job]
 
 
 @dataclass(frozen=True)
@@ -125,8 +125,8 @@ class Outline:
 
     conditions: under which it is measured, in words. arguments, and the hashes of the texts: what must be the same for
     a folder to be gone on with; options that are recorded are added to them. seconds: about how long a job takes at
-    this scale, by its coordinate `part` or else its recipe; measured: on what, and what is not counted. depth: blocks
-    of the model. notes: what a reader must know, besides the notes of the texts.
+    this scale, by its coordinate `part` or else its recipe. depth: blocks of the model. notes: what a reader must know,
+    besides the notes of the texts.
     """
 
     conditions: str
@@ -134,68 +134,42 @@ class Outline:
     texts: "Texts"
     jobs: Sequence[Job]
     seconds: Mapping[str, float]
-    measured: str
     before: Sequence[Job] = ()
     depth: int | None = None
     notes: Sequence[str] = ()
 
 
-class Setting(NamedTuple):
-    """A setting that is an option of the command, too.
+def read_scales(name: str) -> tuple[dict[str, SimpleNamespace], dict[str, Option]]:
+    """The settings of a paper at each scale, and those of them that are options of the command: `scales/NAME.toml`.
 
-    values: at smoke, mini and paper, unless it is given. option: what the command line says of it, and its limits.
-    own_data: whether it names data or models, which smoke makes itself and refuses.
+    A line has the values at smoke, mini and paper; an empty text is None. One with `help` is an option, and None unless
+    given where it has no `values`. `least`: the smallest number allowed, 1 by default. `recorded`: whether it is an
+    argument that the run records, by default if it has values.
     """
-
-    values: Sequence[Any]
-    option: Option
-    own_data: bool
-
-
-def option(
-    text: str, *values: Any, kind: Any = None, least: float = 1, own_data: bool = False, recorded: bool | None = None
-) -> Setting:
-    """A setting that the user may give.
-
-    Args:
-        text: its help; where the values differ, that the default is by scale is added.
-        values: at smoke, mini and paper. Without any it is None unless given.
-        kind: its type, by default that of its value at smoke, or text.
-        least: the smallest number allowed.
-        own_data: whether it names data or models, which smoke makes itself and refuses.
-        recorded: whether it is an argument that the run records, by default if it has values.
-
-    >>> option("updates between readings", 6, 50, 50).option.help
-    'updates between readings; default: by --scale'
-    """
-    told = f"{text}; default: by --scale" if len(set(values)) > 1 else text
-    kind = kind or (type(values[0]) if values else str)
-    limit = least if kind in (int, float) else None
-    recorded = bool(values) if recorded is None else recorded
-    shown = Option(told, recorded=recorded, least=limit, kind=kind | None, default=None)
-    return Setting(values or (None,) * len(SCALES), shown, own_data)
-
-
-def scale_table(**settings: tuple[Any, Any, Any] | Setting) -> tuple[dict[str, SimpleNamespace], dict[str, Setting]]:
-    """The settings of each scale, and those of them that are options of the command.
-
-    settings: by name, the values at smoke, mini and paper, or an `option`.
-
-    >>> scale_table(train=(60, 20_000, 392_702), batch=option("pairs in a batch", 8, 32, 32))[0]["mini"]
-    namespace(train=20000, batch=32)
-    """
-    options = {name: setting for name, setting in settings.items() if isinstance(setting, Setting)}
-    rows = {name: options[name].values if name in options else setting for name, setting in settings.items()}
-    scales = enumerate(SCALES)
-    return {scale: SimpleNamespace(**{name: rows[name][at] for name in rows}) for at, scale in scales}, options
+    lines = tomllib.loads((Path(__file__).parent / "scales" / f"{name}.toml").read_text(encoding="utf-8"))
+    settings, options = dict[str, list[Any]](), dict[str, Option]()
+    for setting, line in lines.items():
+        values = line.get("values", []) if isinstance(line, dict) else line
+        settings[setting] = [None if value == "" else value for value in values or [""] * len(SCALES)]
+        if isinstance(line, dict):
+            kind = next((type(value) for value in values if value != ""), str)
+            told = f"{line['help']}; default: by --scale" if len(set(values)) > 1 else line["help"]
+            least = line.get("least", 1) if kind in (int, float) else None
+            recorded = line.get("recorded", bool(values))
+            options[setting] = Option(told, recorded=recorded, least=least, kind=kind | None, default=None)
+    columns = zip(*settings.values(), strict=True)
+    return {
+        scale: SimpleNamespace(**dict(zip(settings, column, strict=True)))
+        for scale, column in zip(SCALES, columns, strict=True)
+    }, options
 
 
 @dataclass(frozen=True)
 class Paper:
     """A paper that can be reproduced.
 
-    about: cites it. scales, options: its settings, from `scale_table`. `outline(request, scale)` plans what is run; its
-    second argument has the settings, with what the user gave in their place, and that alone by name in `scale.given`.
+    about: cites it. scales, options: its settings, from `read_scales`. `outline(request, scale)` plans what is run; its
+    second argument has the settings, with what the user gave in their place.
     `collect(run, jobs)` fills the run's table from finished jobs. claims: what the paper says. tables, figures: of the
     collected rows.
     """
@@ -203,7 +177,7 @@ class Paper:
     name: str
     about: str
     scales: Mapping[str, SimpleNamespace]
-    options: Mapping[str, Setting]
+    options: Mapping[str, Option]
     outline: Callable[[Request, SimpleNamespace], Outline]
     collect: Callable[[Run, Sequence[Job]], None]
     claims: Sequence[Claim]
@@ -224,18 +198,33 @@ class Paper:
                 raise InputError(f"--{name} is no option of {self.name}, whose own are: {listed}".replace("_", "-"))
         check_arguments(reproduce, vars(request))
         for name, value in given.items():
-            self.options[name].option.check(name, value)
-        scale = SimpleNamespace(**{**vars(self.scales[request.scale]), **given, "given": given})
+            self.options[name].check(name, value)
+        asked, (base, own) = request.scale, self._settings(request.scale)
+        request, scale = replace(request, scale=base), SimpleNamespace(**{**vars(self.scales[base]), **own, **given})
         if request.model:
             require(hasattr(scale, "model"), "--model is no option here: the paper pretrains every model that it reads")
             scale.model = request.model
-        if request.scale == "smoke" and (request.model or any(self.options[name].own_data for name in given)):
-            raise InputError("--scale smoke makes its own languages and models; data and models go with mini and paper")
+            require(request.scale != "smoke", "--scale smoke makes its own model; give one with mini or paper")
         outline = self.outline(request, scale)
-        recorded = {name: getattr(scale, name) for name, each in self.options.items() if each.option.recorded}
-        arguments = {"paper": self.name, "scale": request.scale, **outline.arguments, **recorded}
-        conditions = f"{self.about}; at {request.scale} scale: {outline.conditions}"
+        recorded = {name: getattr(scale, name) for name, each in self.options.items() if each.recorded}
+        arguments = {"paper": self.name, "scale": base, **outline.arguments, **own, **recorded}
+        conditions = f"{self.about}; at {base} scale{f' ({Path(asked).name})' * bool(own)}: {outline.conditions}"
         return replace(outline, conditions=conditions, arguments=arguments)
+
+    def _settings(self, scale: str) -> tuple[str, dict[str, Any]]:
+        """The scale that is asked for, and what a file of settings has in place of those of its `base`."""
+        if scale in SCALES:
+            return scale, {}
+        require(Path(scale).is_file(), f"--scale takes {' or '.join(SCALES)}, or a file of settings, not {scale!r}")
+        try:
+            own = tomllib.loads(Path(scale).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise InputError(f"{scale} is no file of settings (TOML): {error}") from error
+        base = own.pop("base", "mini")
+        require(base in SCALES, f"{scale}: base is {' or '.join(SCALES)}, not {base!r}")
+        unknown = [name for name in own if name not in vars(self.scales[base])]
+        require(not unknown, f"{scale}: {', '.join(unknown)} is no setting of {self.name}")
+        return base, {name: None if value == "" else value for name, value in own.items()}
 
     def findings(self, results: Results) -> list[Finding]:
         """Every claim, judged on the rows of a reproduction."""
@@ -273,26 +262,26 @@ def config_of(model: str, purpose: str) -> Any:
 class Texts:
     """The files of text of a reproduction, made when they are first needed: a dry run needs none.
 
-    With `asked`, what decides which texts there are, a list of the files is written beside them; where that list is
-    there already the files are taken as they are, so that texts prepared on one machine serve on another.
+    A list of the files is written beside them. Where it is there already the files are taken as they are, so that what
+    was written on one machine serves on another, which needs no data; files that no job reads any more may be gone.
 
     Attributes:
-        folder: where they are.
-        make: gives the content of every file by its name; a name that ends in `.gz` is written compressed.
-        asked: what must be the same for prepared files to be taken.
+        request: says where they are written, and where data sets are.
+        make: gives the content of every file by its name, from the folder of data sets; a name that ends in `.gz` is
+            written compressed.
         wanted: how many lines a scale takes of a file; a file that has fewer is noted.
         notes: what else a reader must know; `make` may add to it.
-        must_exist: whether the files must have been prepared.
-        removable: how names begin of prepared files that may have been removed, when nothing reads them any more.
     """
 
-    folder: Path
-    make: Callable[[], Mapping[str, str]]
-    asked: Mapping[str, Any] | None = None
+    request: Request
+    make: Callable[[Path], Mapping[str, str]]
     wanted: Mapping[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    must_exist: bool = False
-    removable: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where they are."""
+        return self.request.out / "text"
 
     def path(self, name: str) -> str:
         """Where a file is."""
@@ -300,146 +289,76 @@ class Texts:
 
     @cached_property
     def contents(self) -> Mapping[str, str]:
-        """Every file's content by its name."""
-        return self.make()
+        """Every file's content by its name; at smoke scale from invented data, with text to pretrain a model on."""
+        if self.request.scale != "smoke":
+            return self.make(data_dir(self.request.data))
+        files = invented_data()
+        with TemporaryDirectory() as folder:
+            for name, content in files.items():
+                write_bytes(Path(folder) / name, content.encode("utf-8"))
+            known = {KNOWN.format(code): files[f"train/invented.{code}.txt"] for code in LANGUAGES}
+            return {**known, **self.make(Path(folder))}
 
     @cached_property
     def facts(self) -> dict[str, Any]:
-        """What was `asked` for, `notes` on the text, and `hashes` of every file."""
-        path = self.folder / PREPARED
-        if self.asked is not None and (self.must_exist or path.is_file()):
-            require(path.is_file(), f"{self.folder} holds no prepared texts: it has no {PREPARED}")
-            facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            for name, value in json.loads(json.dumps(self.asked)).items():
-                if facts["asked"].get(name) != value:
-                    raise InputError(
-                        f"the texts in {self.folder} were prepared otherwise: their {name} is "
-                        f"{facts['asked'].get(name)}, and {value} is asked for; prepare them again, or ask for the same"
-                    )
-            for name, known in facts["hashes"].items():
-                file = self.folder / name
-                if not file.is_file() and self.removable and name.startswith(self.removable):
-                    continue
-                require(file.is_file(), f"{file} is missing, of texts that were prepared; prepare them again")
-                with open_bytes(file) as content:
-                    same = sha256(content.read()).hexdigest() == known
-                require(same, f"{file} is not what it was, of texts that were prepared; prepare them again")
-            return facts
+        """`notes` on the text, and `hashes` of every file."""
+        if (self.folder / PREPARED).is_file():
+            listed: dict[str, Any] = json.loads((self.folder / PREPARED).read_text(encoding="utf-8"))
+            return listed
         hashes = {name: sha256(content.encode("utf-8")).hexdigest() for name, content in self.contents.items()}
         fewer = [
             f"{name} has {count:,} lines, where this scale takes {most:,}"
             for name, most in self.wanted.items()
             if (count := self.contents[name].count("\n")) < most
         ]
-        return {"asked": self.asked, "notes": [*self.notes, *fewer], "hashes": hashes}
+        return {"notes": [*self.notes, *fewer], "hashes": hashes}
 
     def write(self) -> None:
-        """Write every file; prepared ones are left as they are."""
+        """Write every file, and the list of them; files that are listed already are left as they are."""
         facts, listed = self.facts, self.folder / PREPARED
-        if listed.is_file() or self.must_exist:
+        if listed.is_file():
             return
         for number, (name, content) in enumerate(self.contents.items()):
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if path.suffix == ".gz":
-                with whole(path) as beside:
-                    beside.write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
-            else:
-                write_text(path, content)
+            written = content.encode("utf-8")
+            write_bytes(self.folder / name, gzip.compress(written, mtime=0) if name.endswith(".gz") else written)
             progress("writing texts", number + 1, len(self.contents))
-        if self.asked is not None:
-            write_text(listed, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+        write_text(listed, json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
 
 
-def data_file(path: Path, purpose: str, *alternatives: str) -> Path:
-    """A file of the data folder, or the first alternative name beside it that exists; an error where there is none.
-
-    Args:
-        path: where the file is looked for first.
-        purpose: what it is, for the error.
-        alternatives: other names of the file in the same folder.
-    """
-    for candidate in (path, *(path.with_name(name) for name in alternatives)):
-        if candidate.is_file():
-            return candidate
-    raise InputError(f"{path} is missing: {purpose}; docs/reproduce.md lists the files of the data folder")
-
-
-def lowest_hashed(items: Sequence[T], count: int | None, text: Callable[[T], str] = str) -> list[T]:
-    """At most `count` items: those whose `text` has the lowest hashes, in the order they came.
-
-    >>> lowest_hashed(["a", "b", "c", "d", "e"], 2)
-    ['a', 'c']
-    """
-    if count is None or len(items) <= count:
-        return list(items)
-    ordered = sorted(range(len(items)), key=[hash_fraction(text(item)) for item in items].__getitem__)
-    return [items[position] for position in sorted(ordered[:count])]
-
-
-def drawn(items: Sequence[T], count: int | None) -> list[T]:
-    """At most `count` of these items, in their order; which ones depends on how many there are, and on nothing else."""
-    if count is None or len(items) <= count:
-        return list(items)
-    chosen = np.random.default_rng(0).permutation(len(items))[:count]
-    return [items[position] for position in sorted(chosen.tolist())]
-
-
-def as_lines(lines: Iterable[str | Sequence[str]]) -> str:
-    """Lines, or cells between tabs, as the content of a file."""
-    return "".join(f"{line if isinstance(line, str) else TAB.join(line)}\n" for line in lines)
-
-
-def parallel_table(bitext: Bitext, most: int | None) -> str:
-    """Parallel sentences as a table, the languages in its head: at most so many rows, those with the lowest hash."""
-    cleaned = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
-    return as_lines([tuple(bitext.languages), *lowest_hashed(cleaned, most, lambda cells: cells[0])])
-
-
-def invented_parts(languages: Sequence[str], counts: Mapping[str, int], *, seed: int) -> dict[str, Bitext]:
-    """So many parallel sentences of invented languages for each part, by its name; no two parts say the same."""
-    bitext, parts, start = invented(languages, sum(counts.values()), seed=seed), {}, 0
-    for name, count in counts.items():
-        parts[name] = bitext.take(range(start, start + count))
-        start += count
-    return parts
-
-
-def all_hashes(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Hashable, ...], Any]:
-    """What jobs of one recipe must agree in: the hashes of all models and texts, and which there are."""
-    return {(job.recipe, "list of texts"): sorted(hashes)} | {(job.recipe, name): hashes[name] for name in hashes}
-
-
-def join_jobs(
-    run: Run,
-    jobs: Sequence[Job],
-    agreeing: Callable[[Job, Mapping[str, Any]], Mapping[tuple[Hashable, ...], Any]] = all_hashes,
-    unsaid: str | None = None,
-) -> None:
+def join_jobs(run: Run, jobs: Sequence[Job]) -> None:
     """Refuse finished jobs that were run on different models or texts, and take over their notes, each once.
+
+    Jobs of one recipe must have read the same weights from one folder, and the same text from one file.
 
     Args:
         run: takes the notes.
         jobs: finished ones.
-        agreeing: what must be the same in all jobs, from a job and its hashes: values by a key whose last part says in
-            words what they are.
-        unsaid: a regular expression; notes that it is found in are left to the jobs.
     """
-    first: dict[tuple[Hashable, ...], tuple[Job, Any]] = {}
+    first: dict[tuple[str, ...], tuple[Job, Any]] = {}
     notes: dict[str, None] = {}
     for job in jobs:
         facts = read_facts(job.folder)
         notes |= dict.fromkeys(facts.get("notes", []))
-        for what, value in agreeing(job, facts["hashes"]).items():
-            other, known = first.setdefault(what, (job, value))
+        for what, value in _hashes(job, facts["hashes"]):
+            other, known = first.setdefault((job.recipe, *what), (job, value))
             if value != known:
                 raise InputError(
-                    f"{other.folder} and {job.folder} were run on a different {what[-1]}; they are no runs of one "
+                    f"{other.folder} and {job.folder} were run on a different {what[0]}; they are no runs of one "
                     "reproduction: remove one of them and run again with --resume"
                 )
     for note in notes:
-        if unsaid is None or not re.search(unsaid, note):
+        if not re.search(UNSAID, note):
             run.note(note)
+
+
+def _hashes(job: Job, hashes: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every hash of a job, by what it is of: a kind, and where that was read; weights that were drawn have none."""
+    text = str([job.options.get(name) for name in ("languages", "bitext", "train_bitext", "target_models")])
+    for kind, value in hashes.items():
+        if kind == "other" and job.options.get("random_weights"):
+            continue
+        parts = value if isinstance(value, Mapping) else {str(job.options.get(kind)): value}
+        yield from (((kind, name, "" if kind in WEIGHTS else text), each) for name, each in parts.items())
 
 
 # ------------------------------------------------------------------------------------------------ running it
@@ -449,14 +368,13 @@ def reproduce(
     paper: str,
     *,
     scale: Annotated[
-        str, Option("smoke: invented languages; mini: the embedded model; paper: as published", choices=SCALES)
+        str, "smoke: invented languages; mini: the embedded model; paper: as published; or a file of settings"
     ] = "smoke",
     out: str | Path,
     data: Annotated[str | None, "folder of data sets, with xnli in it"] = None,
     model: Annotated[str | None, "model to train: mini, a folder, or a hub id; default: by --scale"] = None,
     seeds: Annotated[int, Option("how many seeds everything has", least=1)] = SEEDS,
-    only: Annotated[str | None, "run these jobs only, as in last:6,seed=1; what others have run is collected"] = None,
-    only_seeds: Annotated[str | None, "run these seeds only, as in 0,2"] = None,
+    only: Annotated[str | None, "run these jobs only, as in last:6,seed=1; texts: none, and write the texts"] = None,
     parallel: Annotated[int, Option("jobs at a time, each a process of its own", least=1)] = 1,
     device: Annotated[str, "auto, cpu, cuda or mps"] = "auto",
     dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
@@ -475,7 +393,7 @@ def reproduce(
     check_arguments(reproduce, {"parallel": parallel})
     folder, chosen = Path(out), find(paper)
     outline = chosen.plan(Request(scale, folder, data, model, seeds, device, dtype), **options)
-    jobs = selected(outline.jobs, only, only_seeds)
+    jobs = selected(outline.jobs, only)
     check_folder(folder, resume=resume)
     facts = {
         "command": "reproduce",
@@ -490,7 +408,7 @@ def reproduce(
         refuse_others(outline.jobs)  # those that are not run again are collected with the rest
         try:
             outline.texts.write()
-            for job in outline.before:
+            for job in outline.before if jobs else ():
                 run_job(job)
             run_jobs(jobs, parallel=parallel)
         finally:
@@ -507,6 +425,7 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
         run.note(sentence)
     if outline.arguments["scale"] == "smoke":
         run.note(TOY)
+    join_jobs(run, [job for job in done if job.recipe != "pretrain"])
     paper.collect(run, done)
     hashes = {job.recipe: read_facts(job.folder)["hashes"] for job in reversed(done)}  # the first of each recipe's
     run.facts["jobs"] = facts_of_jobs(done) | {"hashes": hashes}
@@ -539,7 +458,7 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
         *lines,
         "",
         f"all {len(parts)} jobs, {counts}: about {time} one by one",
-        f"  {each} at the settings of this scale, {outline.measured}",
+        f"  {each} at the settings of this scale, {MEASURED}",
     ]
 
 
@@ -571,34 +490,33 @@ def find(name: str) -> Paper:
 # ------------------------------------------------------------------------------------------------ choosing jobs
 
 
-def selected(jobs: Sequence[Job], only: str | None = None, only_seeds: str | None = None) -> list[Job]:
+def selected(jobs: Sequence[Job], only: str | None = None) -> list[Job]:
     """The jobs that `only` names by their coordinates, and those that they need; all where nothing is said.
 
     Args:
         jobs: to choose from.
         only: values with commas, such as `last:6,seed=1`. A value may stand alone where one coordinate alone has it,
             else it is `coordinate=value`. Values of one coordinate are alternatives; each coordinate that is named must
-            agree. Jobs that a chosen one needs, such as the training of its model, are chosen with it.
-        only_seeds: numbers with commas, short for `seed=`.
+            agree. Jobs that a chosen one needs, such as the training of its model, are chosen with it. `texts` alone
+            chooses none.
     """
+    if only == TEXTS:
+        return []
     known: dict[str, dict[str, None]] = {}  # every coordinate, and its values
     for job in jobs:
         for name, value in job.coordinates.items():
             known.setdefault(name, {})[str(value)] = None
     wanted: dict[str, set[str]] = {}
-    given = [("only", "", item.strip()) for item in only.split(",")] if only is not None else []
-    given += [("only-seeds", "seed=", item.strip()) for item in only_seeds.split(",")] if only_seeds is not None else []
-    for option, prefix, written in given:
-        item = f"{prefix}{written}"
+    for item in map(str.strip, only.split(",")) if only is not None else ():
         name, _, value = item.partition("=")
         alone = value not in known.get(name, {})  # a value without its coordinate
         having = [each for each in known if item in known[each]] if alone else [name]
         if len(having) > 1:
             choices = " or ".join(f"{each}={item}" for each in having)
-            raise InputError(f"--{option} {written!r} may be {choices}; write one of them")
+            raise InputError(f"--only {item!r} may be {choices}; write one of them")
         if not having:
             listed = "; ".join(f"{each} {', '.join(values)}" for each, values in known.items())
-            raise InputError(f"--{option} {written!r} chooses no job of this paper; it has {listed}")
+            raise InputError(f"--only {item!r} chooses no job of this paper; it has {listed}")
         wanted.setdefault(having[0], set()).add(item if alone else value)
     chosen = [job for job in jobs if all(str(job.coordinates.get(name)) in values for name, values in wanted.items())]
     require(chosen, f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")

@@ -22,9 +22,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from isogloss.figure import NOTHING, Line, Panel, Table, number, percent, signed
+from isogloss.figure import NOTHING, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Floats, Interval, Seeds, band, mean_over_seeds, paired_differences
-from isogloss.runs.table import KEY, Row, is_given, row
+from isogloss.runs.table import KEY, Row, is_given, records, row
 from isogloss.text.languages import short_name
 
 LEAST = 3  # seeds for an interval
@@ -55,12 +55,6 @@ def no_interval(seeds: int) -> str:
     if not 0 < seeds < LEAST:
         return ""
     return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest"
-
-
-def cell(values: Interval | Values, form: Callable[[float], str] = number, *, log: bool = False) -> str:
-    """A mean over seeds with its interval as a cell of a table; a dash where there is no value."""
-    interval = values if isinstance(values, Interval) else over_seeds(values, log=log)
-    return interval.say(form) if interval.n else NOTHING
 
 
 def target_title(target: str) -> str:
@@ -510,6 +504,18 @@ def judge(claim: Claim, results: Results) -> Finding:
 # ------------------------------------------------------------------------------------------------ making rows
 
 
+def final(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of trainings that are finished, by seed: neither scores at a step, nor means over seeds or targets."""
+    return table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
+
+
+def moved(table: pd.DataFrame, names: Sequence[str], **coordinates: Any) -> Iterator[dict[str, Any]]:
+    """Rows with their answers and these of their coordinates, and others given."""
+    for entry in records(table):
+        taken = {name: entry[name] for name in ("n", "low", "high", "over", "floor", *names) if name in entry}
+        yield row(entry["measure"], entry["value"], **taken, **coordinates)
+
+
 def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
     """Rows that agree in their measure and all coordinates but the free ones, with these as a dictionary."""
     names = [name for name in KEY if name not in free]
@@ -532,14 +538,6 @@ def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dic
         value = float(np.mean([entry["value"] for entry in group]))
         at = {**coordinates, **_floor(group), **replaced}
         yield row(at.pop("measure"), value, n=len(group), **at)
-
-
-def seed_mean_rows(rows: Iterable[Row]) -> Iterator[dict[str, Any]]:
-    """Means over seeds with t intervals, from three seeds on, of rows that have a seed; n counts seeds."""
-    for coordinates, group in alike((entry for entry in rows if is_given(entry.get("seed"))), "seed"):
-        interval = over_seeds([entry["value"] for entry in group])
-        at = {**coordinates, **_floor(group)}
-        yield row(at.pop("measure"), interval, over="seeds" if interval.known else None, **at)
 
 
 def changes(
@@ -687,7 +685,8 @@ def _written(results: Results, known: Published | None, spec: Mapping[str, Any])
     if isinstance(values, str):
         return values, NOTHING, 0
     interval = values if isinstance(values, Interval) else over_seeds(values or {}, log=at.get("log", False))
-    written = cell(interval.clipped() if spec.get("share", form is percent) else interval, form)
+    shown = interval.clipped() if spec.get("share", form is percent) else interval
+    written = shown.say(form) if interval.n else NOTHING
     if at.get("column", "value") != "value":
         return written, NOTHING, 0
     value = known.at(**{**at, **spec.get("respelt", {})}) if known else None

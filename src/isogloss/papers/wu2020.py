@@ -19,25 +19,22 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Interval, correlation
-from isogloss.papers import paper, results as evidence, treebanks as banks
-from isogloss.papers.jexus2020 import invented_inference, pair_table
-from isogloss.papers.paper import as_lines, parallel_table
+from isogloss.papers import paper, results as evidence
+from isogloss.papers.data_sets import as_lines, cut_file, find_file, pair_table, parallel_table, task_file
 from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, records, row
+from isogloss.runs.table import Row, frame, mean_rows, row
 from isogloss.text import read_bitext, read_bitexts
-from isogloss.text.catalog import data_dir, find_lexicon
-from isogloss.text.corpora import Bitext, Corpus, paraphrases
-from isogloss.text.invented import invented_lexicon
+from isogloss.text.catalog import find_lexicon
+from isogloss.text.corpora import paraphrases
 from isogloss.text.readers.examples import read_pairs
-from isogloss.text.readers.lines import language_of, read_lines
+from isogloss.text.readers.lines import read_lines
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import paragraphs
 
@@ -56,7 +53,6 @@ LEARNED = {"nl": "tatoeba_train"}  # what maps are learned from and languages co
 # Sources of mini_text.py that are translations of each other, which no model here may be pretrained on.
 PARALLEL = ("europarl", "libreoffice", "godot_docs", "python_docs", "qgis_docs")
 INFERRED = 4  # times as many pairs of a test of NLI as sentences of other tests: each has one answer only
-KNOWN, ASKED = 400, 40  # invented sentences to pretrain on, and to look up
 
 
 @dataclass(frozen=True)
@@ -95,84 +91,16 @@ VARIANTS = {
 # ------------------------------------------------------------------------------------------------ the scales
 
 
-_MODERN = {"architecture": "modernbert", "depth": DEPTH, "warm_up": 0.1}
-SCALES, OPTIONS = paper.scale_table(
-    source=("qaa", ENGLISH, ENGLISH),
-    again=("qaa2", "en2", "en2"),  # the source as a second language, en' in the paper
-    invented=(True, False, False),
-    targets=(("qab",), ("fr", "de", "ru", "zh", "nl"), ("fr", "de", "ru", "zh")),  # the first: models of several seeds
-    tuned_targets=(("qab",), ("fr", "ru"), ("fr", "ru", "zh")),  # those of Table 1, of which these are run:
-    variants=(
-        (DEFAULT, "No anchors", "Default anchors", "Extra anchors", OWN_EMBEDDINGS, "Sep L1-6"),
-        VARIANTS,
-        VARIANTS,
-    ),
-    parsed=(  # the treebank of each language
-        {"qaa": "home", "qab": "home"},
-        {"en": "ewt", "fr": "gsd", "de": "gsd", "ru": "gsd", "zh": "gsdsimp", "nl": "lassysmall"},
-        {"en": "ewt", "fr": "gsd", "de": "gsd", "ru": "gsd", "zh": "gsd"},
-    ),
-    pretraining=(  # further options
-        {**_MODERN, "heads": 2, "length": 32, "rate": 1e-2, "report": 8, "probe": 1000, "checkpoint": 1000},
-        {**_MODERN, "heads": 4, "length": 128, "rate": 1e-3, "mask_share": 0.3, "report": 500, "probe": 100_000}
-        | {"checkpoint": 100_000, "save_dtype": "float16"},
-        {"architecture": "bert", "depth": DEPTH, "heads": 12, "dropout": 0.1, "length": 256, "rate": 1e-4}
-        | {"warm_up": 30 / 52, "decay": "inverse-sqrt", "probe": 5_000, "checkpoint": 2_000},
-    ),
-    # By the hash of paragraphs, of which mini_text.py sets the first 0.02 aside, so that a hundredth is left.
-    packing=({"held_out": 0.05}, {"held_out": 0.03}, {}),
-    stitching=(
-        {"layers": "0,4,8", "epochs": 1, "batch": 8, "rate": 5e-3, "word_pairs": 200, "fresh_layers": 1},
-        {"epochs": 3, "batch": 32, "rate": 5e-4, "word_pairs": 20_000, "checkpoint": 100_000},
-        {"epochs": 10, "batch": 32, "rate": 5e-5},
-    ),
-    lookup=({"vocabulary": 200, "min_count": 1}, {"sample": 250_000, "vocabulary": 20_000}, {"sample": 500_000}),
-    tuning=(
-        {"epochs": 1, "batch": 8, "rate": "5e-3"},
-        {"epochs": 3, "batch": 32, "rate": "2e-4", "checkpoint": 100_000},
-        {"epochs": 10, "batch": 32, "rate": "2e-5,3e-5,5e-5"},
-    ),
-    inferred=(24, 20_000, None),  # most pairs to train NLI on
-    seconds=(  # about how long a job takes, by its part
-        {"pretrain": 0.9, "stitch": 0.8, "transfer": 0.3},
-        {"pretrain": 40, "stitch": 61, "transfer": 27},
-        {"pretrain": 17_100, "stitch": 3_200, "transfer": 11_800},
-    ),
-    measured=(
-        f"as measured on {paper.EPYC}",
-        "as measured on one H200, nine models of 8 x 256 at a time; tasks share a GPU well, with --parallel",
-        "an estimate for one H200, from 1.9 million tokens/s that a model of 12 x 384 with 32,000 pieces has",
-    ),
-    text=paper.option("folder of text to pretrain on, *.LANG.txt; default: train of --data", own_data=True),
-    crawl=paper.option("folder of LANG.txt, for the row Wiki-CC; with --scale paper only"),
-    treebanks=paper.option("folder of UD treebanks; default: ud_train of --data", own_data=True),
-    entities=paper.option("folder of WikiAnn; default: wikiann_panx of --data", own_data=True),
-    # None at paper scale is all there is.
-    text_bytes=paper.option("bytes of text of a language to pretrain on", 9_000, 20_000_000, None, least=1000),
-    steps=paper.option("updates of every pretraining", 20, 6_000, 52_000),
-    batch=paper.option("streams in a batch of pretraining", 8, 128, 768),
-    width=paper.option("width of every model", 16, 256, 768, least=8, recorded=False),
-    vocabulary=paper.option("pieces of a bilingual model, half for one language", 300, 20_000, 80_000, least=300),
-    compared=paper.option("most parallel sentences to compare and learn maps on", 60, 10_000, 10_000, least=16),
-    examples=paper.option("most sentences to train tasks on", 24, 2_000, None),
-    tested=paper.option("most sentences of a test set", 16, 250, None, least=8),
-)
+SCALES, OPTIONS = paper.read_scales("wu2020")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: packing, pretraining, and everything that reads the models."""
     if scale.crawl is not None and (request.scale != "paper" or not Path(scale.crawl).is_dir()):
         raise InputError(f"--crawl {scale.crawl} goes with --scale paper, and is a folder of LANG.txt")
-    scale.inferred = scale.given.get("examples", scale.inferred)
-    data = None if scale.invented else request.data
-    folders = {kind: banks.folder_of(kind, getattr(scale, kind), data) for kind in ("text", "treebanks", "entities")}
-    sizes = [name for name, setting in OPTIONS.items() if setting.option.least]
-    asked = {**{name: scale.given.get(name) for name in sizes}, "scale": request.scale}
-    texts = paper.Texts(
-        request.out / "text", lambda: dict(_contents(scale, folders, data)), asked=asked, removable="pretrain."
-    )
+    texts = paper.Texts(request, lambda data: dict(_contents(scale, data)))
     # What is done needs nothing: its models and packed text may have been left on another machine.
-    planned = Planner(request, scale, texts, folders).jobs()
+    planned = Planner(request, scale, texts).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
     called = f"{scale.pretraining['architecture']}-{DEPTH}x{scale.width}"
     arguments: dict[str, Any] = {"model": called, "seeds": request.seeds, "crawl": scale.crawl is not None}
@@ -180,7 +108,6 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         f"models {called}, {scale.steps:,} updates of {scale.batch} streams of "
         f"{scale.pretraining['length']} tokens, of {scale.source} with {', '.join((scale.again, *scale.targets))}"
     )
-    measured = f"{scale.measured}; packing, rotate and lexicon are not counted"
     text_again = "other text of the same language" if scale.text_bytes is not None else "the same text"
     notes = [
         f"{scale.again} is {scale.source} once more: a model of another seed, and a bilingual one whose embeddings are "
@@ -188,13 +115,13 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     ]
     if learned := ", ".join(f"{target} ({name})" for target, name in LEARNED.items() if target in scale.targets):
         notes.append(f"XNLI has no {learned}: maps are learned and languages compared on other text there")
-    if scale.text_bytes is not None and not scale.invented:
+    if scale.text_bytes is not None:
         notes.append(
             "text that is known to be parallel is not pretrained on; debates of one parliament in several languages are"
         )
     if scale.crawl is None:
         notes.append(f"the row {CRAWL} of Table 1 needs other text, and is run at paper scale alone, with --crawl")
-    return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, measured, depth=DEPTH, notes=notes)
+    return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, depth=DEPTH, notes=notes)
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -210,7 +137,6 @@ class Planner:
     request: paper.Request
     scale: SimpleNamespace
     texts: paper.Texts
-    folders: banks.Folders
     packs: dict[str, Job] = field(default_factory=dict)
     models: dict[str, Job] = field(default_factory=dict)
 
@@ -246,19 +172,17 @@ class Planner:
             own, folder = replace(self.request, device="cpu", dtype=None), out / "packs" / packed
             self.packs[packed] = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, part="pack", **at)
         if name not in self.models:
-            options = {**streams, **scale.pretraining, **made.options, "seed": seed}
+            options = {**streams, **scale.pretraining, **made.options, "seed": seed, "depth": DEPTH}
             options |= {"width": scale.width, "steps": scale.steps, "batch": scale.batch}
             at |= {"part": "pretrain", "seed": seed, "needs": [self.packs[packed].folder]}
             self.models[name] = self.request.job("pretrain", name, None, options, folder=out / "models" / name, **at)
         return self.models[name]
 
     def _text(self, language: str, kind: str = "pretrain") -> str:
-        """The text of a language: a file of ours, or at full scale the files of the folder itself, with commas."""
+        """The text of a language: a file of ours, or at paper scale LANG.txt of the folder itself."""
         if self.scale.text_bytes is not None:
             return self.texts.path(f"{kind}.{language}.txt.gz")
-        folder = self.folders["text"]
-        known = folder is not None and folder.is_dir()
-        return ",".join(map(str, text_files(self.scale, self.folders, language))) if known else f"{language}.txt"
+        return str(Path(self.scale.text or f"{self.request.data or 'DATA'}/train") / f"{language.rstrip('2')}.txt")
 
     def _sides(self, kind: str, target: str, seed: int = 0) -> tuple[Job, Job]:
         """The models that read source and target."""
@@ -312,7 +236,7 @@ class Planner:
             options |= {"static": ["train"], **scale.lookup}
             yield self._read("lexicon", self._sides(MONOLINGUAL, target), options, target=target)
         # Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen.
-        variants = [variant for variant in scale.variants if variant != CRAWL or scale.crawl is not None]
+        variants = [variant for variant in scale.variants or VARIANTS if variant != CRAWL or scale.crawl is not None]
         for target, variant, task in product(scale.tuned_targets, variants, TASKS):
             model, made = self._model(source, target, variant=variant), VARIANTS[variant]
             own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
@@ -348,7 +272,7 @@ def _spelt(name: Any) -> str:
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(scale: SimpleNamespace, folders: banks.Folders, data: str | None) -> Iterator[tuple[str, str]]:
+def _contents(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     """Every file and its content.
 
     `pretrain.LANG.txt.gz` is text to pretrain on, where `en2` has other paragraphs than `en`; `words.LANG.txt.gz` is
@@ -358,68 +282,41 @@ def _contents(scale: SimpleNamespace, folders: banks.Folders, data: str | None) 
     is wanted, what has the lowest hash is taken (of a paragraph read backwards, since the hash of the one read forwards
     decides what `pretrain` holds out).
     """
-    if scale.invented:
-        yield from _invented(scale)
-        return
-    source, size = scale.source, scale.text_bytes
-    for language in (source, *scale.targets):
-        files = text_files(scale, folders, language)
-        if size is None:
-            continue
-        lines = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
-        first = cut(lines, size)
+    source, size, tested = scale.source, scale.text_bytes, scale.tested
+    folder = Path(scale.text) if scale.text else data / "train"
+    for language in (source, *scale.targets) if size is not None else ():
+        files = [path for path in sorted(folder.glob(f"*.{language}.txt*")) if path.name.split(".")[0] not in PARALLEL]
+        require(files, f"{folder} has no text of {language} to pretrain on: no file is named *.{language}.txt")
+        ordered = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
+        first = cut(ordered, size)
         yield f"pretrain.{language}.txt.gz", as_lines(first)
         yield f"words.{language}.txt.gz", as_lines(cut([part for line in first for part in sentences_of(line)], size))
         if language == source:  # as much again for its second self
-            if not (second := cut(lines[len(first) :], size)):
-                raise InputError(
-                    f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other "
-                    "text; give more, or a smaller --text-bytes"
-                )
+            second = cut(ordered[len(first) :], size)
+            few = f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text"
+            require(second, f"{few}; give more, or a smaller --text-bytes")
             yield f"pretrain.{scale.again}.txt.gz", as_lines(second)
-    base = data_dir(data)
-    again = paraphrases(read_bitexts(base / "tatoeba_train"), source)
+    again = paraphrases(read_bitexts(data / "tatoeba_train"), source)
     yield f"parallel.{source}-{scale.again}.tsv", parallel_table(again, scale.compared)
     for both in ((source, target) for target in scale.targets):
         pair = "-".join(both)
-        learned = base / LEARNED[both[1]] / f"{pair}.tsv" if both[1] in LEARNED else base / "xnli" / "xnli.15way.tsv"
-        bitext = read_bitext(paper.data_file(learned, "parallel sentences"), languages=both)
+        learned = f"{LEARNED[both[1]]}/{pair}.tsv" if both[1] in LEARNED else "xnli/xnli.15way.tsv"
+        bitext = read_bitext(find_file(data, learned), languages=both)
         yield f"parallel.{pair}.tsv", parallel_table(bitext, scale.compared)
-        yield f"tatoeba.{pair}.tsv", parallel_table(read_bitext(base / "tatoeba", languages=both), None)
+        yield f"tatoeba.{pair}.tsv", parallel_table(read_bitext(data / "tatoeba", languages=both), None)
         for split in ("train", "test"):
-            yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(base, *both, split=split)))
-    many = scale.tested and INFERRED * scale.tested
-    inference = [("train", "nli_en/mnli_train.tsv", scale.inferred), ("dev", "nli_en/mnli_val.tsv", scale.tested)]
+            yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(data, *both, split=split)))
+    inference = [("train", "nli_en/mnli_train.tsv", scale.inferred), ("dev", "nli_en/mnli_val.tsv", tested)]
     # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
+    many = tested and INFERRED * tested
     inference += [(language, f"xnli/test-{language}.tsv", many) for language in (source, *scale.tuned_targets)]
     for name, path, count in inference:
-        yield f"nli.{name}.tsv", pair_table(read_pairs(paper.data_file(base / path, "pairs of sentences")), count)
-    for file in task_files(scale):
-        yield file.name, banks.cut_file(file, folders)
-
-
-def text_files(scale: SimpleNamespace, folders: banks.Folders, language: str) -> list[Path]:
-    """The files of a language in the folder of text."""
-    folder, wanted = banks.existing("text", folders), language.rstrip("2")
-    files = [
-        path
-        for path in sorted((*folder.glob("*.txt"), *folder.glob("*.txt.gz")))
-        if language_of(path) == wanted and (scale.text_bytes is None or path.name.split(".")[0] not in PARALLEL)
-    ]
-    require(files, f"{folder} has no text of {wanted}: no file is named *.{wanted}.txt")
-    return files
-
-
-def task_files(scale: SimpleNamespace) -> Iterator[banks.TaskFile]:
-    """Treebanks and named entities: training and development of the source, a test of every language."""
-    source, examples, tested = scale.source, scale.examples, scale.tested
+        yield f"nli.{name}.tsv", pair_table(read_pairs(find_file(data, path)), count)
     half = tested and tested // 2
-    home = f"{source}_{scale.parsed[source]}"
-    yield from (banks.TaskFile(f"{corpus}.train", examples) for corpus in (home, f"{source}_wikiann"))
-    yield from (banks.TaskFile(f"{corpus}.dev", half) for corpus in (home, f"{source}_wikiann"))
-    for language in (source, *scale.targets):
-        yield banks.TaskFile(f"{language}_{scale.parsed[language]}", tested)
-        yield banks.TaskFile(f"{language}_wikiann", tested)
+    for language, corpora in ((code, (scale.parsed[code], "wikiann")) for code in (source, *scale.targets)):
+        sets = {"": tested, ".train": scale.examples, ".dev": half} if language == source else {"": tested}
+        for corpus, (part, most) in product(corpora, sets.items()):
+            yield task_file(f"{language}_{corpus}{part}"), cut_file(data, f"{language}_{corpus}{part}", most)
 
 
 def sentences_of(paragraph: str) -> list[str]:
@@ -440,41 +337,6 @@ def cut(lines: Sequence[str], size: int) -> list[str]:
     """
     ends = np.cumsum([len(line.encode("utf-8")) + 1 for line in lines])
     return list(lines[: int(np.searchsorted(ends, size, side="right"))])
-
-
-def _invented(scale: SimpleNamespace) -> Iterator[tuple[str, str]]:
-    """The same files in invented languages; a sentence and the same with its first two words turned are paraphrases."""
-    source, tested, inferred = scale.source, scale.tested, scale.inferred
-    counts = {"train": scale.examples, "dev": tested, "test": tested}
-    sets = banks.invented_sets((source, *scale.targets), counts)
-    sizes = {"trees": sum(counts.values()), "known": KNOWN, "again": KNOWN}
-    sizes |= {"parallel": scale.compared, "tatoeba": ASKED}
-    parts = paper.invented_parts((source, *scale.targets), sizes, seed=banks.SEED)
-    for corpus in parts["known"]:
-        for kind in ("pretrain", "words"):
-            yield f"{kind}.{corpus.language}.txt.gz", as_lines(corpus)
-    yield f"pretrain.{scale.again}.txt.gz", as_lines(parts["again"][source])
-    first = parts["parallel"][source]
-    turned = Corpus(scale.again, [re.sub(r"^(\S+) (\S+)", r"\2 \1", sentence) for sentence in first])
-    yield f"parallel.{source}-{scale.again}.tsv", parallel_table(Bitext((first, turned)), None)
-    for target in scale.targets:
-        for name in ("parallel", "tatoeba"):
-            both = Bitext((parts[name][source], parts[name][target]))
-            yield f"{name}.{source}-{target}.tsv", parallel_table(both, None)
-        words = [" ".join(pair) for pair in invented_lexicon(source, target, seed=banks.SEED).pairs]
-        for split, half in (("train", words[::2]), ("test", words[1::2])):
-            yield f"lexicon.{source}-{target}.{split}.txt", as_lines(half)
-    yield "nli.train.tsv", _inference(parts["known"][source].sentences[:inferred])
-    yield "nli.dev.tsv", _inference(parts["again"][source].sentences[:tested])
-    for corpus in parts["known"]:
-        yield f"nli.{corpus.language}.tsv", _inference(corpus.sentences[inferred:][:tested])
-    for file in task_files(scale):
-        yield file.name, banks.invented_file(file, sets, file.stem.partition(".")[2] or "test")
-
-
-def _inference(sentences: Sequence[str]) -> str:
-    """A sentence entails itself, is neutral to the one before it, and contradicts its words read backwards."""
-    return invented_inference(sentences, sentences, [" ".join(sentence.split()[::-1]) for sentence in sentences])
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -506,20 +368,11 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     the source, fresh weights for the other); for the baseline of words it is `static`, in Table 1 the pair. `condition`
     is the mapping, the way into stitched layers, or the row of Table 1. Of a job's rows only the main scores are here.
     """
-    paper.join_jobs(run, [job for job in jobs if job.coordinates["part"] not in ("pack", "pretrain")], _weights)
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
     rows += evidence.mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
     rows += relation_rows(rows)
-    run.append(rows)
-    run.append(map(PUBLISHED.beside, evidence.seed_mean_rows(rows)))
-
-
-def _weights(job: Job, hashes: Mapping[str, Any]) -> dict[tuple[Any, ...], Any]:
-    """Jobs of one part read the same weights from the same folder; fresh ones are drawn anew."""
-    sides = {name: job.options.get(name) for name in ("model", "other")}
-    sides |= {"other": None} if job.options.get("random_weights") else {}
-    part = job.coordinates["part"]
-    return {(part, f"model: the weights of {path}"): hashes[side] for side, path in sides.items() if path}
+    run.append(map(PUBLISHED.beside, rows))
+    run.append(mean_rows(rows))
 
 
 def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
@@ -529,34 +382,28 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     if part == "pretrain":
         rows = table[(measures == "perplexity") & (table["target"] != "all")]
         kind = BILINGUAL if "-" in at["model"] else MONOLINGUAL
-        own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"]}
-        yield from _moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), task=part, model=kind, **own)
+        own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"], "task": part, "model": kind}
+        yield from evidence.moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
     elif part == "rotate":  # CKA on the text that is learned from, or on all there is where nothing is learned
         similar = table[measures.isin(FORMS)]
         text = "train" if "train" in set(similar["condition"]) else "test"
         own = {"model": at["kind"], "seed": at["seed"], "unit": "sentence"}
         similar = similar[similar["condition"] == text]
-        yield from _moved(similar, ("source", "target", "layer"), task="cka", data=text, **own)
-        yield from _moved(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
+        yield from evidence.moved(similar, ("source", "target", "layer"), task="cka", data=text, **own)
+        yield from evidence.moved(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
     elif part == "lexicon":
-        for entry in _moved(table[measures.isin(("p@1", "coverage"))], (*RETRIEVED, "unit", "model"), task=part):
+        words = table[measures.isin(("p@1", "coverage"))]
+        for entry in evidence.moved(words, (*RETRIEVED, "unit", "model"), task=part):
             yield {**entry, "model": STATIC if entry["model"].startswith(STATIC) else MONOLINGUAL}
     elif part == "stitch":
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & (table["target"] == at["target"])]
         names = ("data", "source", "target", "layer", "condition", "seed")
-        yield from _moved(main, names, task=f"stitch {at['task']}", model=at["kind"])
+        yield from evidence.moved(main, names, task=f"stitch {at['task']}", model=at["kind"])
     else:
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & table["step"].isna()]
-        for entry in _moved(main[main["target"] != "others"], ("data", "source", "target", "seed")):
+        for entry in evidence.moved(main[main["target"] != "others"], ("data", "source", "target", "seed")):
             own = {"task": f"table-1 {at['task']}", "model": f"{entry['source']}-{at['target']}"}
             yield {**entry, **own, "condition": at["condition"]}
-
-
-def _moved(table: pd.DataFrame, names: Sequence[str], **coordinates: Any) -> Iterator[dict[str, Any]]:
-    """Rows with their answers and these of their coordinates, and others given."""
-    for entry in records(table):
-        taken = {name: entry[name] for name in ("n", "low", "high", "floor", *names) if name in entry}
-        yield row(entry["measure"], entry["value"], **taken, **coordinates)
 
 
 def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:

@@ -205,12 +205,12 @@ def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:
     for sentences in groups.values():
         waiting = ""
         for sentence in sentences:
-            if (key := _letters(sentence)) in used or not key:
+            if (key := letters(sentence)) in used or not key:
                 continue
             if not waiting:
                 waiting = sentence
-            elif key != _letters(waiting):
-                used |= {key, _letters(waiting)}
+            elif key != letters(waiting):
+                used |= {key, letters(waiting)}
                 in_order = hash_fraction(f"{waiting}\n{sentence}") < 0.5
                 pairs.append((waiting, sentence) if in_order else (sentence, waiting))
                 waiting = ""
@@ -219,5 +219,10 @@ def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:
     return Bitext((Corpus(short, first), Corpus(f"{short}2", second)), name=f"paraphrases.{short}")
 
 
-def _letters(sentence: str) -> str:
+def letters(sentence: str) -> str:
+    """A sentence by letters and digits alone, by which copies are known.
+
+    >>> letters("Ja, natürlich!") == letters("ja natürlich")
+    True
+    """
     return "".join(letter for letter in sentence.casefold() if letter.isalnum())
