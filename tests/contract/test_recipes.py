@@ -1,6 +1,7 @@
 """What every recipe promises: it is a command with the shared options, and one seed gives one table."""
 
 import inspect
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -19,6 +20,8 @@ from tiny_pretraining import SMALL, write_lexicons, write_texts
 from tiny_stitching import SMALL as SMALL_STITCHING, parallel_text, turned_model, write_stitching
 from tiny_tasks import SMALL as SMALL_TRANSFER, write_sets
 
+ROOT = Path(__file__).parents[2] / "results"
+RESULTS = {path.parent for name in ("rows.csv", "rows.parquet") for path in ROOT.rglob(name)}
 SHARED = {"out", "seed", "device", "dtype", "resume", "quiet"}
 
 
@@ -106,6 +109,18 @@ def test_one_seed_gives_one_table(name, tiny, tmp_path):
     pd.testing.assert_frame_equal(tables[0], tables[1], check_exact=True)
     assert not tables[0].value.equals(tables[2].value)
     assert set(tables[0].seed.dropna()) == {3}
+    every_interval_says_what_it_is_over(tables[0])
+
+
+def every_interval_says_what_it_is_over(table):
+    has = table["low"].notna() | table["high"].notna()
+    assert set(table.loc[has, "over"]) <= {"seeds", "items", "both"}, table[has & (table["over"] == "")]
+    assert set(table.loc[~has, "over"]) <= {""}
+
+
+@pytest.mark.parametrize("folder", sorted(RESULTS), ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_intervals_of_the_results_of_the_repository_say_what_they_are_over(folder):
+    every_interval_says_what_it_is_over(read_rows(folder))
 
 
 class Stopped(Exception):

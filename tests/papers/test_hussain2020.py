@@ -120,7 +120,7 @@ def test_everything_as_the_paper_says_is_held():
     crossed = next(one for one in PAPER.findings(Results(made())) if one.name == "crossing")
     # Between 0 and 500, in logarithms: 20 against 10, then 10 against 12.
     apart = math.log(20 / 10) / (math.log(20 / 10) - math.log(10 / 12))
-    assert f"cross at step {500 * apart:.0f} [" in crossed.measured
+    assert f"they cross so in 3 of 3 seeds, at step {500 * apart:.0f} [" in crossed.measured
 
 
 @pytest.mark.parametrize(
@@ -153,11 +153,11 @@ def told(rows, name):
 def test_a_fall_rejects_the_null_hypothesis_and_is_no_forgetting():
     rows = made(others=FALL, noise=0.02)
     null, forgetting = told(rows, "null"), told(rows, "forgetting")
-    assert HELD[null.verdict] is True and "that of the others fell from 13.0 to 10.6 [" in null.measured
-    assert "rejected by a fall, where the paper sees a rise" in null.measured
+    assert HELD[null.verdict] is True and "that of the others fell from 13.0 to 10.6, a factor of 0.8" in null.measured
+    assert ": a fall, where the paper sees a rise" in null.measured
     assert HELD[forgetting.verdict] is False and "from step 0 it fell by a factor of 0.8" in forgetting.measured
     rise = told(made(), "null").measured
-    assert "rose from 10.0 to 22.0" in rise and "rejected by" not in rise
+    assert "rose from 10.0 to 22.0" in rise and "a fall" not in rise
 
 
 def test_a_rise_after_a_fall_is_seen_from_the_lowest_point_and_is_not_a_rise_from_the_start():
@@ -167,7 +167,7 @@ def test_a_rise_after_a_fall_is_seen_from_the_lowest_point_and_is_not_a_rise_fro
     assert "from its lowest point (step 1,000) to the end it rose by a factor of 1.33" in found.measured
     fewer = told(made(others=(13, 10, 9, 9.5, 10, 11, 12), seeds=2), "forgetting")
     assert [one.judged for one in fewer.contrasts] == [None, None]
-    assert "it went down by a factor of 0.923" in fewer.measured and "it went up by a factor of 1.33" in fewer.measured
+    assert "it fell by a factor of 0.923;" in fewer.measured and "it rose by a factor of 1.333;" in fewer.measured
 
 
 def test_noise_alone_is_no_rise_from_the_lowest_point():
@@ -193,11 +193,9 @@ def test_curves_that_do_not_cross_say_where_they_lie_and_which_way_they_went():
     found = told(made(own=(5, 4.6, 4.4, 4.3, 4.2, 4.2, 4.2), others=FALL), "crossing")
     assert HELD[found.verdict] is False
     course = "what is tuned on begins below (5.00 against 13.0) and ends below (4.20 against 10.6)"
-    assert (
-        f"per token they do not cross so in any seed: {course}; its ratio to the others went from 0.385"
-        in found.measured
-    )
-    assert "clearly up, by a factor of 1.03" in found.measured and "per character they do not" in found.measured
+    ratio = "its ratio to the others is 0.385 [0.385, 0.385] (over seeds alone) at first; 0.396 ["
+    assert f"per token they cross so in 0 of 3 seeds: {course}; {ratio}" in found.measured
+    assert "per character they cross so in 0 of 3 seeds" in found.measured
     turned = told(made(own=(5, 6, 8, 12, 13, 14, 15), others=FALL), "crossing")
     assert HELD[turned.verdict] is False and "the other way round in 3" in turned.measured
 
@@ -222,7 +220,7 @@ def test_levels_that_do_not_differ_and_blocks_that_go_on_moving_are_not_held():
     found = judged(rows)
     assert (found["settles"], found["levels"]) == (False, False)
     words = told(rows, "settles").measured
-    assert "blocks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 do not clearly settle" in words
+    assert "blocks 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 do not settle in every seed" in words
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

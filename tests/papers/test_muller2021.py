@@ -2,7 +2,6 @@
 
 import math
 import re
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 
 import isogloss as ig
 from isogloss.figure import as_text
-from isogloss.measures.statistics import correlation
 from isogloss.papers import muller2021 as paper
 from isogloss.papers.paper import Request, find, join_jobs, summary
 from isogloss.papers.results import Results, changes, mean_over
@@ -63,12 +61,6 @@ def made(seeds=3, home=HOME, away=AWAY, start=START, near=NEAR, turned=False, no
     whole = [*results, *rows, *mean_rows(results), *changes(scores, plan=paper.REFERENCE)]
     single = [entry for entry in rows if entry["target"] != "others"]
     return frame([*whole, *paper.relation_rows(Results(frame([*results, *single])))])
-
-
-@pytest.fixture(autouse=True)
-def fewer_draws(monkeypatch):
-    """Intervals of correlations are tested elsewhere."""
-    monkeypatch.setattr(paper, "correlation", partial(correlation, draws=100))
 
 
 def findings(rows):

@@ -13,7 +13,7 @@ from isogloss.measures import anisotropy, retrieve
 from isogloss.measures.word_alignment import ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe
-from isogloss.recipes.layer_comparison import LayerMean, layer_rows
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits
 from isogloss.runs.table import KEY
 from isogloss.text.invented import invented
 from isogloss.text.vocabulary import vocabulary
@@ -321,3 +321,24 @@ def test_a_layer_without_variation_hides_no_other(stack, bitext):
 
 def test_a_path_is_a_model_too(tiny, bitext):
     assert len(ig.map(Path(tiny("bert")), bitext, sample=8, layers="0"))
+
+
+def test_the_best_layer_is_read_on_the_half_that_did_not_choose_it():
+    """By a loop over halves; of layers that are equally good the highest is too high, and `best` is not."""
+    generator, gains = torch.Generator().manual_seed(0), []
+    for _ in range(30):
+        hits = (torch.rand(8, 60, generator=generator) < 0.5).double()  # (layers, sentences)
+        means = {layer: mean_of_hits(own, 0.1) for layer, own in enumerate(hits)}
+        rows = list(layer_rows("p@1", "centred", means, n=60, base={}))
+        (found,) = (one for one in rows if one["measure"] == "p@1_best")
+        read = []
+        for half, other in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
+            best = max(range(8), key=lambda layer: float(hits[layer, other].mean()))
+            read += hits[best, half].tolist()
+        assert found["value"] == pytest.approx(np.mean(read)) and found["n"] == 60 and "layer" not in found
+        assert found["low"] < found["value"] < found["high"] and found["floor"] == 0.1 and found["over"] == "items"
+        gains.append((found["value"], float(hits.mean(dim=1).max())))
+    honest, highest = np.mean(gains, axis=0)
+    assert abs(honest - 0.5) < 0.03 and highest > 0.55
+    alone = layer_rows("p@1", "centred", {0: mean_of_hits(hits[0], 0.1)}, n=60, base={})
+    assert not [one for one in alone if one["measure"] == "p@1_best"]  # nothing was chosen

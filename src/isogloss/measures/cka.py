@@ -11,7 +11,7 @@ The file goes from single pairs to streams:
 1. measures of two whole matrices: `cka`, `cka_uncentred`, `cka_rbf`, `cka_minibatch`, and what shuffled pairs give;
 2. kernel matrices and their centring;
 3. exact linear CKA from sums of size d x d, so that a corpus of any length is read once and never kept;
-4. blocks of items, from which intervals and floors come;
+4. parts of the items, from which intervals come;
 5. `CkaStream`: every pair of many languages over a stream of vectors, in one pass;
 6. `cka_forms`: the debiased and the two printed forms of one pair, each with its interval and floor;
 7. `cka_of_pairs`, `cka_rbf_of_pairs`: pairs of many sides at once, in the few large products that a GPU needs.
@@ -30,7 +30,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.measures.inputs import Sums, centre_rows, double, matrix, mean_row, paired, shuffled_orders
 from isogloss.measures.registry import measure
-from isogloss.measures.statistics import Interval, jackknife_interval, t_quantile
+from isogloss.measures.statistics import PARTS, Interval, jackknife_interval, t_quantile
 
 _kornblith = partial(
     measure,
@@ -41,7 +41,7 @@ _kornblith = partial(
 FORMS = ("cka", "cka_biased", "cka_uncentred")  # of linear CKA: debiased, as printed with centring, and without
 # Rows to a product: float32 products are summed in float64 after so many, and copies of so many rows stay in the cache.
 ROWS_PER_PRODUCT = 1024
-JACKKNIFE_BLOCKS, JACKKNIFE_ITEMS = 20, 128  # about so many blocks, of at most so many items
+KEPT = 512  # items of a stream that its interval comes from
 
 Pair = tuple[str, str]
 SidePairs = Sequence[tuple[int, int]]
@@ -403,36 +403,46 @@ def floor_from_sums(x: SideSums, y: SideSums, form: str = "cka") -> float:
     return float(ratio(diagonals / n + rests / (n * (n - 1)), *own))
 
 
-# 4. Blocks of items: intervals, floors under shuffling, and the minibatch estimate
+# 4. Parts of the items: intervals, and the minibatch estimate
 #
 # A block of b items costs one b x b Gram matrix per side. Once these are U-centred (diagonal and row sums zero), HSIC_1
 # of any two sides is the inner product of their matrices over b (b - 3); with many languages each matrix is made once
-# and all pairs are a single product. Shuffling the pairs permutes rows and columns of one of them.
+# and all pairs are a single product.
 #
-# Why blocks and not a bootstrap: drawing items with replacement repeats some, and a repeated item is perfectly similar
-# to itself in both spaces. Debiased CKA reads that as signal (independent data, n = 200, d = 768: 0.78 instead of 0).
+# Intervals leave out parts of the items (`hsic_without`). Why no bootstrap: drawing items with replacement repeats
+# some, and a repeated item is perfectly similar to itself in both spaces. Debiased CKA reads that as signal
+# (independent data, n = 200, d = 768: 0.78 instead of 0). Why not the spread of blocks: pairs of items in different
+# blocks would not count, most of those that CKA of all items has, and the interval would be 1.1 to 1.6 times too wide
+# at n = 200 (3.4 times at CKA 0).
 
 
-def inner_products(grams: Tensor, others: Tensor | None = None) -> Tensor:
+def inner_products(grams: Tensor) -> Tensor:
     """The inner products of all sides: centred Gram matrices (..., sides, b, b) -> (..., sides, sides).
 
-    HSIC up to a factor that depends on b alone, so that it cancels in CKA of one block or of equal blocks. others:
-    matrices of the same sides after a shuffle; None for the same matrices.
+    HSIC up to a factor that depends on b alone, so that it cancels in CKA of one block or of equal blocks.
     """
-    return grams.flatten(-2) @ (grams if others is None else others).flatten(-2).mT
+    return grams.flatten(-2) @ grams.flatten(-2).mT
 
 
-def shuffled_products(grams: Tensor, *, generator: torch.Generator, shuffles: int = 4) -> Tensor:
-    """`inner_products` after shuffling the pairs of a block, the floor: the mean over shuffles, (..., sides, sides).
+def hsic_without(grams: Tensor) -> Tensor:
+    """HSIC_1 of all pairs of sides, of all items and then without each of up to `PARTS` parts of neighbouring ones.
 
-    A shuffle permutes rows and columns of the matrices, b * b each, and never makes them again. Draw from a generator
-    on the CPU, so that one seed gives the same shuffles on every device.
+    grams: linear kernel matrices (sides, n, n), n >= 4, float64, whose diagonals are set to zero. Returns (1 + parts,
+    sides, sides), each up to a factor that cancels in CKA. The sums over pairs of items are those of all items less
+    those of the part, so that nothing is multiplied again. No parts of fewer than 8 items.
     """
-    total = grams.new_zeros(*grams.shape[:-2], grams.shape[-3])
-    for _ in range(shuffles):
-        order = torch.randperm(grams.shape[-1], generator=generator).to(grams.device)
-        total += inner_products(grams, grams[..., order, :][..., order])
-    return total / max(1, shuffles)
+    grams.diagonal(dim1=-2, dim2=-1).zero_()
+    n, whole, sums = grams.shape[-1], inner_products(grams), grams.sum(-1)
+    count = min(PARTS, n) if n >= 8 else 0
+    left = []
+    for rows in (slice(0, 0), *(slice(n * part // count, n * (part + 1) // count) for part in range(count))):
+        m, out = n - (rows.stop - rows.start), grams[:, rows]  # (sides, size, n)
+        rest = sums - out.sum(1)
+        rest[:, rows] = 0  # sums of each row over the items that are left
+        trace = whole - 2 * inner_products(out) + inner_products(out[:, :, rows])
+        totals = rest.sum(-1)
+        left.append(trace + torch.outer(totals, totals) / ((m - 1) * (m - 2)) - 2 / (m - 2) * rest @ rest.T)
+    return torch.stack(left)
 
 
 def block_hsic(x: Tensor, y: Tensor) -> Tensor:
@@ -448,38 +458,12 @@ def _terms(hsic: Tensor, first: Any, second: Any) -> Tensor:
     return torch.stack([hsic[..., first, second], hsic[..., first, first], hsic[..., second, second]], dim=-1)
 
 
-def _from_blocks(value: float, terms: Tensor, shuffled: Tensor, n: int) -> Interval:
-    """CKA of all items, its jackknife interval and its floor, from HSIC (blocks, 3) and HSIC of shuffles (blocks,)."""
-    floor = cka_from_blocks(torch.stack([shuffled, terms[:, 1], terms[:, 2]], dim=1))
-    return jackknife_interval(value, leave_one_out(terms), n=n, floor=floor)
-
-
 def cka_from_blocks(values: Tensor) -> float:
     """Minibatch CKA: the HSIC terms (blocks, 3), in the order xy, xx, yy, are averaged first and divided last.
 
     Nguyen et al. (2021). Averaging the blocks' ratios instead would let a small denominator speak loudest.
     """
     return float(ratio(*double(values).mean(dim=0)))
-
-
-def leave_one_out(values: Tensor) -> Tensor:
-    """Minibatch CKA without each block in turn: HSIC values (blocks, 3), in the order xy, xx, yy -> (blocks,).
-
-    `jackknife_interval` makes an interval of them, which is placed around the value from all items at once
-    (`cka_from_sums`): that is the sharper estimate.
-    """
-    values = double(values)
-    without = (values.sum(dim=0) - values) / max(1, values.shape[0] - 1)  # (blocks, 3)
-    return ratio(*without.T)
-
-
-def block_size(n: int) -> tuple[int, int]:
-    """Items of a block, and shuffles of each: at most 128 items, at least ten blocks where n allows.
-
-    Few blocks need more shuffles for as steady a floor.
-    """
-    block = max(4, min(128, n // 10))
-    return block, max(4, 400 // max(1, n // block))
 
 
 def even_blocks(n: int, size: int) -> list[slice]:
@@ -504,8 +488,7 @@ class CkaStream:
 
     Rows are gathered into blocks of `block` items before anything is summed, so the answers do not depend on how the
     stream was cut into chunks. Each language is summed once and each pair once; what is kept is of size d x d, plus
-    three numbers a pair and block, plus less than one block of rows. The last, incomplete block counts in the value
-    and not in the interval.
+    less than one block of rows, plus the first 512 rows, whose jackknife makes the interval.
 
     >>> x = torch.arange(24.0).reshape(12, 2).sin()
     >>> stream = CkaStream([("en", "nl")], block=4)
@@ -515,23 +498,26 @@ class CkaStream:
     1.0
     """
 
-    def __init__(self, pairs: Sequence[Pair], *, block: int = 128, shuffles: int = 4, seed: int = 0) -> None:
+    def __init__(self, pairs: Sequence[Pair], *, block: int = 128) -> None:
         require(block >= 4, f"a block for debiased CKA needs at least 4 items, not {block}")
         self.pairs = tuple(pairs)
         self.languages = tuple(dict.fromkeys(language for pair in self.pairs for language in pair))
-        self.block, self.shuffles = block, shuffles
-        self._generator = torch.Generator().manual_seed(seed)
+        self.block = block
         self._pending: dict[str, Tensor] = {}
         self._references: dict[str, Tensor] = {}
         self._totals: dict[str | Pair, Any] = {}  # sums of each language and of each pair
-        self._values: list[Tensor] = []  # one (languages, languages) a block
-        self._shuffled: list[Tensor] = []  # the same of shuffled pairs
+        self._kept: dict[str, list[Tensor]] = {language: [] for language in self.languages}  # the first rows
+        self._left: Tensor | None = None  # their HSIC, of all and without each part (1 + parts, languages, languages)
 
     def update(self, chunks: Mapping[str, Tensor]) -> None:
         """Take in the next rows of every language: language -> (b, d), the same items in the same order."""
         rows = {language: matrix(chunks[language], name=language) for language in self.languages}
         counts = ", ".join(f"{language} {len(x)}" for language, x in rows.items())
         require(len({*map(len, rows.values())}) == 1, f"a chunk must hold the same items in every language: {counts}")
+        if (room := KEPT - sum(map(len, self._kept[self.languages[0]]))) > 0:
+            for language, x in rows.items():
+                self._kept[language].append(x[:room].clone())
+            self._left = None
         if self._pending:
             rows = {language: torch.cat([self._pending[language], x]) for language, x in rows.items()}
         total = rows[self.languages[0]].shape[0]
@@ -540,9 +526,6 @@ class CkaStream:
             block = {language: x[start : start + self.block] for language, x in rows.items()}
             if not self._references:
                 self._references = {language: mean_row(x) for language, x in block.items()}
-            grams = torch.stack([linear_gram(block[language]) for language in self.languages])
-            self._values.append(inner_products(grams))
-            self._shuffled.append(shuffled_products(grams, generator=self._generator, shuffles=self.shuffles))
             self._totals = self._with_rows(block, self._references, self.pairs)
         # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
         self._pending = {language: x[complete:].clone() for language, x in rows.items()}
@@ -550,8 +533,8 @@ class CkaStream:
     def estimate(self, source: str, target: str) -> Interval:
         """Debiased linear CKA of two languages over all items so far.
 
-        The interval is a delete-one-block jackknife placed around the exact value; the floor is the mean over shuffles
-        inside the blocks, or 0, the mean over all shuffles, where there is no block yet.
+        The interval is the jackknife of the first 512 items, in the measure of what n items are surer of, around the
+        exact value; the floor is 0, the mean over all shuffles.
         """
         pair = (source, target)
         if pair not in self.pairs:
@@ -563,18 +546,13 @@ class CkaStream:
             sums = self._with_rows(rows, references, [pair])
         x, y = sums[source], sums[target]
         value = cka_from_sums(x, y, sums[pair])
-        if not self._values:
-            return Interval(value, n=x.n, floor=0.0)
+        if self._left is None:
+            kept = (centre_rows(torch.cat(rows)) for rows in self._kept.values())
+            self._left = hsic_without(torch.stack([double(x @ x.mT) for x in kept]))
         at = self.languages.index(source), self.languages.index(target)
-        shuffled = torch.stack(self._shuffled)[:, at[0], at[1]]
-        return _from_blocks(value, _terms(torch.stack(self._values), *at), shuffled, x.n)
-
-    def leave_one_out(self, source: str, target: str) -> Tensor:
-        """Debiased CKA of two languages without each block in turn, (blocks,): for means and differences."""
-        if not self._values:
-            return torch.zeros(0, dtype=torch.float64)
-        at = self.languages.index(source), self.languages.index(target)
-        return leave_one_out(_terms(torch.stack(self._values), *at))
+        without = ratio(*_terms(self._left, *at).T)[1:].cpu()
+        nearer = value + math.sqrt(min(KEPT, x.n) / x.n) * (without - without.mean())
+        return jackknife_interval(value, nearer, n=x.n, floor=0.0)
 
     def _with_rows(
         self, rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
@@ -589,16 +567,16 @@ class CkaStream:
 # 6. Three forms of linear CKA of one pair
 #
 # Papers print numbers of one form or another, and rarely say which. Here each form has its value, an interval and its
-# own floor, from the same items. The debiased one is `CkaStream`'s. The two printed ones come from d x d sums: since
-# sums add, the value without a block of items comes from the whole sums less the block's, which is what a
-# delete-one-block jackknife asks for. Their floors are exact means over all n! ways of shuffling the pairs. A printed
-# form's interval says how the value moves with the sentences, not how far it lies above what more sentences would give.
+# own floor, from the same items and d x d sums: since sums add, the value without a block of items comes from the whole
+# sums less the block's, which is what a delete-one-block jackknife asks for. Floors are exact means over all n! ways of
+# shuffling the pairs. A printed form's interval says how the value moves with the sentences, not how far it lies above
+# what more sentences would give.
 
 
 def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     """Each form of linear CKA of x (n, dx) and y (n, dy), n >= 4, by the name of its measure.
 
-    The seed draws the order in which items make up blocks, and the shuffles of the debiased floor.
+    The seed draws the order in which items make up blocks.
 
     >>> x = torch.arange(48.0).reshape(24, 2).sin()
     >>> [(name, round(form.value, 6)) for name, form in cka_forms(x, 3 * x).items()]
@@ -608,12 +586,8 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     n = x.shape[0]
     (order,) = shuffled_orders(n, seed=seed, shuffles=1)
     x, y = x[order], y[order]
-    block, shuffles = block_size(n)
-    stream = CkaStream([("x", "y")], block=block, shuffles=shuffles, seed=seed)
-    stream.update({"x": x, "y": y})
-    estimates = {"cka": stream.estimate("x", "y").clipped(-1.0, 1.0)}
-    references = [mean_row(double(side[:block])) for side in (x, y)]
-    blocks = even_blocks(n, -(-n // JACKKNIFE_BLOCKS))
+    blocks = even_blocks(n, -(-n // PARTS))
+    references = [mean_row(double(side[blocks[0]])) for side in (x, y)]
 
     def parts() -> Iterator[tuple[SideSums, SideSums, PairSums]]:
         for rows in blocks:
@@ -623,11 +597,11 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     whole = reduce(lambda first, second: (first[0] + second[0], first[1] + second[1], first[2] + second[2]), parts())
     # Each block is summed a second time: to keep them all would take 20 times the memory of the sums.
     lefts = ((whole[0] - part[0], whole[1] - part[1], whole[2] - part[2]) for part in parts() if len(blocks) > 2)
-    without = [[cka_from_sums(*left, form) for form in FORMS[1:]] for left in lefts]  # (blocks, forms)
-    for number, form in enumerate(FORMS[1:]):
-        left_out = torch.tensor([values[number] for values in without], dtype=torch.float64)
+    without = torch.tensor([[cka_from_sums(*left, form) for form in FORMS] for left in lefts], dtype=torch.float64)
+    estimates = {}
+    for form, left_out in zip(FORMS, without.T if len(without) else [without] * len(FORMS), strict=True):
         value, floor = cka_from_sums(*whole, form), floor_from_sums(*whole[:2], form)
-        estimates[form] = jackknife_interval(value, left_out, n=n, floor=floor).clipped()
+        estimates[form] = jackknife_interval(value, left_out, n=n, floor=floor).clipped(-1.0 if form == "cka" else 0.0)
     return estimates
 
 
@@ -638,28 +612,20 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
 # by pair makes every matrix again, and starts a hundred small operations each time.
 
 
-def cka_of_pairs(sides: Tensor, pairs: SidePairs, *, seed: int = 0, shuffles: int = 4) -> list[Interval]:
-    """Debiased linear CKA of some pairs of sides (s, n, d), with intervals and floors as `CkaStream` gives them.
+def cka_of_pairs(sides: Tensor, pairs: SidePairs) -> list[Interval]:
+    """Debiased linear CKA of some pairs of sides (s, n, d), with intervals, and the floor of all shuffles, which is 0.
 
-    The value is that of `cka` on all n items. The interval is a delete-one-block jackknife over some 20 blocks of
-    consecutive items, so items should come in a random order; the floor is the mean over shuffles inside the blocks.
+    The value is that of `cka` on all n items. The interval is a jackknife over 20 parts of consecutive items, so items
+    should come in a random order.
 
     >>> x = torch.arange(48.0).reshape(1, 24, 2).sin()
     >>> round(cka_of_pairs(torch.cat([x, 3 * x + 1]), [(0, 1)])[0].value, 6)
     1.0
     """
     first, second = _checked_sides(sides, pairs, least=4)
-    n = sides.shape[1]
-    size = max(4, min(JACKKNIFE_ITEMS, n // JACKKNIFE_BLOCKS))
-    count = n // size
-    apart = sides[:, : count * size].reshape(len(sides), count, size, -1)  # (s, blocks, size, d)
-    blocks = linear_gram(apart).transpose(0, 1)  # (blocks, s, size, size)
-    terms = _terms(inner_products(blocks), first, second).cpu()  # (blocks, pairs, 3)
-    generator = torch.Generator().manual_seed(seed)
-    shuffled = shuffled_products(blocks, generator=generator, shuffles=shuffles)[:, first, second].cpu()
-    del blocks
-    values = ratio(*_terms(inner_products(linear_gram(sides)), first, second).unbind(-1)).tolist()
-    return [_from_blocks(value, terms[:, pair], shuffled[:, pair], n) for pair, value in enumerate(values)]
+    x = centre_rows(sides.detach())
+    values = ratio(*_terms(hsic_without(double(x @ x.mT)), first, second).unbind(-1)).cpu()  # (1 + parts, pairs)
+    return [jackknife_interval(float(each[0]), each[1:], n=sides.shape[1], floor=0.0) for each in values.T]
 
 
 def cka_rbf_of_pairs(

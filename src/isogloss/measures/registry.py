@@ -120,8 +120,9 @@ def describe(measure: str) -> Measure:
 
     Looked for in `MEASURES` (measures with a function), in `ROW_MEASURES` (measures of tables alone), and by its parts:
     `X_mean` is the mean of X over languages or directions, with the range and the direction of X; `X_behind` is what X
-    lacks to the best layer; `p@K` is precision at any K. An unknown name gets facts that say nothing: its own name
-    as the title, no explanation, no direction, no bounds (`known` is False).
+    lacks to the best layer; `X_best` is X there, on items that had no part in the choice; `p@K` is precision at any K.
+    An unknown name gets facts that say nothing: its own name as the title, no explanation, no direction, no bounds
+    (`known` is False).
 
     Args:
         measure: a name such as `cka`, `p@1`, `p@1_mean`, `gap`, `loss`.
@@ -140,10 +141,13 @@ def describe(measure: str) -> Measure:
         words = f"As P@1, but the translation may be among the nearest {number}."
         return replace(describe("p@1"), name=measure, title=f"Retrieval P@{number}", explanation=words)
     name, _, suffix = measure.rpartition("_")
-    whole = describe(name) if suffix in ("mean", "behind") else Measure(measure, measure)
+    whole = describe(name) if suffix in ("mean", "behind", "best") else Measure(measure, measure)
     if whole.known and suffix == "mean":
         words = f"{whole.title} averaged over all directions."
         return replace(whole, name=measure, title=f"{whole.title}, mean", explanation=words, axis=None)
+    if whole.known and suffix == "best":
+        words = f"{whole.title} at the best layer, chosen on half of the items and read on the other half."
+        return replace(whole, name=measure, title=f"{whole.title} at the best layer", explanation=words, axis=None)
     if whole.known:
         words = f"How much worse {whole.title} is than at the best layer, on the same sentences."
         return Measure(measure, f"{whole.title} behind the best layer", words, higher_is_better=False)

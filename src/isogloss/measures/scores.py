@@ -43,6 +43,7 @@ import numpy as np
 
 from isogloss.errors import InputError, require
 from isogloss.measures.registry import score
+from isogloss.measures.statistics import PARTS
 
 DRAWS = 1000
 AT_ONCE = 2**23  # weights of draws that are held together
@@ -110,6 +111,17 @@ class Score:
     def n(self) -> int:
         """What the score is out of."""
         return int(round(float(np.asarray(self.counts)[:, -1].sum())))
+
+
+def left_out(score: Score) -> np.ndarray:
+    """Values of the score without each of `PARTS` parts of neighbouring examples in turn, (parts,).
+
+    >>> left_out(Score(np.array([[1, 1], [0, 1]] * 20))).round(3).tolist() == [0.5] * 20
+    True
+    """
+    counts = np.asarray(score.counts, dtype=np.float64)  # (examples, c)
+    sums = np.stack([part.sum(0) for part in np.array_split(counts, PARTS)])  # (parts, c)
+    return score.ratio(counts.sum(0) - sums)
 
 
 def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:

@@ -24,10 +24,10 @@ import pandas as pd
 
 from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
-from isogloss.measures.statistics import Floats, Interval, Seeds, mean_over_seeds
+from isogloss.measures.statistics import Floats, Seeds, mean_over_seeds
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.data_sets import as_lines, find_file, lowest_hashed
-from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, contrast, needed, over_seeds
+from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, differs, needed, over_seeds
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
@@ -258,21 +258,19 @@ REST, LITTLE, AWAY = 0.25, 0.01, 0.5
 NO_OTHERS = f"no other languages were read under {ALL}"
 
 
-def _factor(curves: Curves) -> Interval:
-    """What the last value is of the first, a geometric mean over seeds."""
-    return over_seeds(curves.values[:, -1] / curves.values[:, 0], log=True)
+def _factors(curves: Curves) -> Floats:
+    """What the last value is of the first, by seed."""
+    return curves.values[:, -1] / curves.values[:, 0]
 
 
 @Claim("null")
 def null(results: Results) -> Iterator[Contrast]:
     """The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."""
     # Rejected by a rise and by a fall alike, so forgetting is judged apart.
-    factor = _factor(curves := needed(_perplexity(results, ALL, OTHERS), NO_OTHERS))
-    moved = evidence.Side.HELD if above(factor, 1.0) or below(factor, 1.0) else evidence.Side.OPEN
-    words = f"that of the others {_way(factor)} {_from_to(curves)}, a factor of {factor.share}"
-    if below(factor, 1.0):
-        words += ": rejected by a fall, where the paper sees a rise"
-    yield Contrast(words, moved if factor.known else None, factor.n)
+    curves = needed(_perplexity(results, ALL, OTHERS), NO_OTHERS)
+    words = f"that of the others {_way(_factors(curves))} from {_from_to(curves)}, a factor of {{}}"
+    words += ": a fall, where the paper sees a rise" if over_seeds(_factors(curves), log=True).value < 1 else ""
+    yield Contrast(words, _factors(curves), differs, 1.0, log=True)
 
 
 @Claim(
@@ -285,18 +283,16 @@ def null(results: Results) -> Iterator[Contrast]:
 def forgetting(results: Results) -> Iterator[Contrast]:
     """A rise of the others' perplexity: from step 0, and from the lowest point on."""
     curves, watched = needed(_perplexity(results, ALL, OTHERS), NO_OTHERS), _watched(results)
-    whole = _factor(curves)
+    factors = _factors(curves)
     each = {code: own for code in watched if (own := _perplexity(results, ALL, code))}
-    rose = [code for code, own in each.items() if above(_factor(own), 1.0)]
+    rose = [code for code, own in each.items() if (_factors(own) > 1).all()]
     which = f" ({', '.join(rose)})" if 0 < len(rose) < len(watched) else ""
-    single = f", it rose in {len(rose)} of {len(watched)} languages{which}" if whole.known and watched else ""
-    yield contrast(f"from step 0 it {_way(whole)} by a factor of {{}}{single}", whole, above, 1.0)
-    ratios, steps = since_lowest(curves)
-    later = over_seeds(ratios, log=True)
+    single = f", it rose in {len(rose)} of {len(watched)} languages in every seed{which}" if watched else ""
+    yield Contrast(f"from step 0 it {_way(factors)} by a factor of {{}}{single}", factors, above, 1.0, log=True)
+    later, steps = since_lowest(curves)
     lowest = f"{'step' if steps.min() == steps.max() else 'steps'} {_span(steps)}"
-    yield contrast(
-        f"from its lowest point ({lowest}) to the end it {_way(later)} by a factor of {{}}", later, above, 1.0
-    )
+    words = f"from its lowest point ({lowest}) to the end it {_way(later)} by a factor of {{}}"
+    yield Contrast(words, later, above, 1.0, log=True)
 
 
 def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
@@ -317,8 +313,9 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
 @Claim("falls")
 def falls(results: Results) -> Iterator[Contrast]:
     """The perplexity of the language that is tuned on falls."""
-    factor = _factor(curves := needed(_perplexity(results, ALL, _language(results)), f"{ALL} was not run"))
-    yield contrast(f"it {_way(factor)} {_from_to(curves)}, a factor of {{}}", factor, below, 1.0)
+    curves = needed(_perplexity(results, ALL, _language(results)), f"{ALL} was not run")
+    factors = _factors(curves)
+    yield Contrast(f"it {_way(factors)} from {_from_to(curves)}, a factor of {{}}", factors, below, 1.0, log=True)
 
 
 @Claim(
@@ -327,37 +324,32 @@ def falls(results: Results) -> Iterator[Contrast]:
     "above the others and ends below.",
 )
 def crossed(results: Results) -> Iterator[Contrast]:
-    """Where the curves of what is tuned on and of the others cross, from above to below; or how they lie instead.
+    """The ratio of what is tuned on to the others: above 1 at first, below 1 at the end.
 
     The paper's claim is per token; per character it is said beside, and judges nothing.
     """
-    told: dict[str, tuple[str, bool]] = {}  # by unit: what the curves do, and whether they cross so in every seed
-    for unit in UNITS:
+    told: dict[str, str] = {}  # by unit: what the curves do
+    for unit in UNITS[::-1]:
         target, others = (
             needed(_perplexity(results, ALL, code, unit), f"there are no two curves under {ALL}")
             for code in (_language(results), OTHERS)
         )
-        ratio = replace(target, values=target.values / others.values)
-        first, last = ratio.values[:, 0], ratio.values[:, -1]
-        both = zip(target.values, others.values, (first > 1) & (last < 1), strict=True)
+        ratio = target.values / others.values  # (seeds, n)
+        both = zip(target.values, others.values, (ratio[:, 0] > 1) & (ratio[:, -1] < 1), strict=True)
         steps = [step for own, other, down in both if down and (step := crossing(target.steps, own, other)) is not None]
-        ends = [over_seeds(values, log=True) for values in (first, last)]
-        lies = []
-        for at, apart in zip((0, -1), ends, strict=True):
-            values = (number(over_seeds(side.values[:, at], log=True).value) for side in (target, others))
-            lies.append(f"{'above' if apart.value > 1 else 'below'} ({' against '.join(values)})")
-        course = f"what is tuned on begins {lies[0]} and ends {lies[1]}"
-        if len(steps) == len(first):
-            told[unit] = f"they cross at step {over_seeds(steps).say('{:,.0f}'.format)}: {course}", True
-            continue
-        seen = f"they cross so in {len(steps)} of {len(first)} seeds" if steps else "they do not cross so in any seed"
-        up, moved = int(((first < 1) & (last > 1)).sum()), _factor(ratio)
-        seen += f", the other way round in {up}" if up else ""
-        clear = "clearly up, " if above(moved, 1.0) else "clearly down, " if below(moved, 1.0) else ""
-        went = f"from {ends[0].share} to {ends[1].share}, {clear}by a factor of {moved.share}"
-        told[unit] = f"{seen}: {course}; its ratio to the others went {went}", False
-    words = "; ".join(f"per {unit} {unit_words}" for unit, (unit_words, _) in told.items())
-    yield Contrast(words, told[UNITS[0]][1], len(target.seeds))
+        ends = []
+        for at in (0, -1):
+            values = [over_seeds(side.values[:, at], log=True).value for side in (target, others)]
+            ends.append(f"{'above' if values[0] > values[1] else 'below'} ({' against '.join(map(number, values))})")
+        up = int(((ratio[:, 0] < 1) & (ratio[:, -1] > 1)).sum())
+        told[unit] = f"they cross so in {len(steps)} of {len(ratio)} seeds"
+        told[unit] += f", at step {over_seeds(steps).say('{:,.0f}'.format)}" if steps else ""
+        told[unit] += f", the other way round in {up}" if up else ""
+        told[unit] += f": what is tuned on begins {ends[0]} and ends {ends[1]}"
+    words = f"per token {told['token']}; its ratio to the others is {{}} at first"
+    yield Contrast(words, ratio[:, 0], above, 1.0, log=True)
+    words = f"{{}} at the end; per character {told['character']}"
+    yield Contrast(words, ratio[:, -1], below, 1.0, log=True)
 
 
 def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
@@ -368,7 +360,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
         for lower, higher in pairs:
             ratios = evidence.less(_test(results, higher), _test(results, lower), log=True)
             needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
-            yield contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
+            yield Contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
             words = ""
 
     return Claim(name, statement, contrasts)
@@ -390,7 +382,7 @@ def native_worse(results: Results) -> Iterator[Contrast]:
     words = f"per character, where vocabularies do not matter, it has {number(own)}; that over "
     for each, seeds in needed(tests, missing).items():
         ratios = [own / value for value in seeds.values()]
-        yield contrast(f"{words}{PLANS[each]} {{}}", ratios, above, 1.0, log=True)
+        yield Contrast(f"{words}{PLANS[each]} {{}}", ratios, above, 1.0, log=True)
         words = ""
 
 
@@ -400,33 +392,33 @@ def settles(results: Results) -> Iterator[Contrast]:
     curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
     late = _epochs(next(iter(curves.values())))[-1]
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
-    ends = {block: curve.values[:, -1] for block, curve in curves.items()}
-    moved = {block: over_seeds(_range(curves[block], late) / ends[block]).clipped(0.0, np.inf) for block in curves}
-    sides = {block: (below(rest[block], REST), below(moved[block], LITTLE)) for block in curves}
-    # The better of two judgements.
-    still = {block: next((side for side in evidence.Side if side in both), None) for block, both in sides.items()}
-    left = {block: _factor(curve) for block, curve in curves.items()}
-    most, least = max(rest, key=lambda block: rest[block].value), min(left, key=lambda block: left[block].value)
-    moving = [str(block) for block, settled in still.items() if settled is not None and not settled]
-    which = f"blocks {', '.join(moving)} do not clearly settle; " if moving else ""
+    moved = {block: _range(curve, late) / curve.values[:, -1] for block, curve in curves.items()}
+    # The better of two ways to have settled, in parts of what each allows, (blocks, seeds); then the worst block.
+    still = np.array([np.minimum(rest[block] / REST, moved[block] / LITTLE) for block in curves])
+    left = {block: _factors(curve) for block, curve in curves.items()}
+    most, least = (extreme(own, key=lambda block: own[block].mean()) for extreme, own in ((max, rest), (min, left)))
+    moving = [str(block) for block, settled in zip(curves, still, strict=True) if not (settled < 1).all()]
+    which = f"blocks {', '.join(moving)} do not settle in every seed; " if moving else ""
     yield Contrast(
-        f"{which}in the last epoch block {most} makes {rest[most].share} of all its movement, the largest share, which "
-        f"is {moved[most].share} of its distance (settled: up to {REST}, or {LITTLE})",
-        evidence.all_of(still.values()),
-        rest[most].n,
+        f"{which}in the last epoch block {most} makes {rest[most].mean():.3f} of all its movement, the largest share, "
+        f"which is {moved[most].mean():.3f} of its distance (settled: up to {REST}, or {LITTLE}); the block that "
+        "settles least makes {} of what is allowed",
+        still.max(axis=0),
+        below,
+        1.0,
     )
-    near = f"of the distance at first, {left[least].share} is left where it shrank most (block {least}; away: {AWAY})"
-    yield Contrast(near, evidence.all_of(above(each, AWAY) for each in left.values()), left[least].n)
+    words = f"of the distance at first, {{}} is left where it shrank most (block {least}; away: {AWAY})"
+    yield Contrast(words, np.min(list(left.values()), axis=0), above, AWAY, log=True)
 
 
 @Claim("levels")
 def levels(results: Results) -> Iterator[Contrast]:
     """It settles at different levels for different blocks."""
     curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
-    ends = {block: over_seeds(curve.values[:, -1]) for block, curve in curves.items()}
-    high, low = (extreme(ends, key=lambda block: ends[block].value) for extreme in (max, min))
-    words = f"from {ends[low]} in block {low} to {{}} in block {high}"
-    yield contrast(words, ends[high], above, ends[low].high, form=number)
+    ends = {block: curve.values[:, -1] for block, curve in curves.items()}
+    high, low = (extreme(ends, key=lambda block: ends[block].mean()) for extreme in (max, min))
+    words = f"from {number(ends[low].mean())} in block {low} to {number(ends[high].mean())} in block {high}, {{}} times"
+    yield Contrast(words, ends[high] / ends[low], above, 1.0, log=True)
 
 
 @Claim("last layer")
@@ -435,14 +427,13 @@ def last_layer(results: Results) -> Iterator[Contrast]:
     curves = needed(_distances(results, LAST_1), NO_DISTANCES + LAST_1)
     top = max(curves)
     words = f"{{}} of all the movement of block {top} comes after the first epoch (at most {REST} would be settled)"
-    yield contrast(words, _rest(curves[top], _epochs(curves[top])[0]), below, REST)
+    yield Contrast(words, _rest(curves[top], _epochs(curves[top])[0]), below, REST)
 
 
-def _rest(curves: Curves, step: float) -> Interval:
-    """The share of a curve's whole range that it still moves from a step on; 0 for one that never moves."""
+def _rest(curves: Curves, step: float) -> Floats:
+    """The share of a curve's whole range that it still moves from a step on, by seed; 0 for one that never moves."""
     whole = np.ptp(curves.values, axis=1)
-    shares = np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0)
-    return over_seeds(shares).clipped(0.0, np.inf)
+    return np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0)
 
 
 def _range(curves: Curves, step: float) -> Floats:
@@ -451,17 +442,14 @@ def _range(curves: Curves, step: float) -> Floats:
     return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
 
 
-def _way(factor: Interval) -> str:
-    """How a perplexity went; without an interval, in which direction it points."""
-    if not factor.known:
-        return "went up" if factor.value > 1 else "went down" if factor.value < 1 else "stayed"
-    return "rose" if above(factor, 1.0) else "fell" if below(factor, 1.0) else "did not clearly change:"
+def _way(factors: Floats) -> str:
+    """How a perplexity went on average over seeds."""
+    return "rose" if np.log(factors).mean() > 0 else "fell"
 
 
 def _from_to(curves: Curves) -> str:
     """Where curves begin and end, as geometric means over seeds."""
-    first, last = (over_seeds(curves.values[:, at], log=True) for at in (0, -1))
-    return f"from {number(first.value)} to {last}"
+    return " to ".join(number(over_seeds(curves.values[:, at], log=True).value) for at in (0, -1))
 
 
 def _span(steps: Floats) -> str:
@@ -534,7 +522,7 @@ def tables(results: Results) -> list[Table]:
             continue
         rises, lowest_steps = since_lowest(curve)
         at = [_at_step(results, **_at(results, target), plan=each, step=step) for step in curve.steps[[0, 1, -1]]]
-        ratios = (_factor(curve).share, over_seeds(rises, log=True).share)
+        ratios = (over_seeds(values, log=True).share for values in (_factors(curve), rises))
         lines.append([title, at[0], at[1], _span(lowest_steps), at[2], *ratios])
         second = second or f"step {curve.steps[1]:,.0f}"
     heads = ["trained", "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]

@@ -25,10 +25,10 @@ from typing import Any, Literal
 import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
-from isogloss.measures.statistics import Floats, correlation
+from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
-from isogloss.papers.results import OTHERS, Claim, Contrast, Results, above, less, needed, over_seeds, target_title
+from isogloss.papers.results import OTHERS, Claim, Contrast, Results, below, less, needed, over_seeds, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
@@ -152,8 +152,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 def correlations(results: Results) -> Iterator[Row]:
     """Accuracy at N with alignment at layer N, over N from 0 on: for each language, and pooled within those of XNLI.
 
-    `unit` says what is correlated with accuracy. A second row (`_share`) has how often curves that are moved along the
-    layers agree as well.
+    `unit` says what is correlated with accuracy.
     """
     coordinates = {"model": results.model, "task": "nli", "source": results.source}
     for name in ALIGNMENT:
@@ -166,10 +165,8 @@ def correlations(results: Results) -> Iterator[Row]:
         for target, (x, y) in whole.items():
             for kind in CORRELATIONS:
                 value = correlation(x, y, kind=kind)
-                at = {**coordinates, "target": target, "unit": name, "condition": "accuracy", "n": value.n}
                 if value.value == value.value:
-                    yield row(kind, value.value, low=value.low, high=value.high, **at)
-                    yield row(f"{kind}_share", value.share, **at)
+                    yield row(kind, value, **coordinates, target=target, unit=name, condition="accuracy")
 
 
 def _languages(results: Results) -> list[str]:
@@ -231,9 +228,9 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     for language in _languages(results)[1:]:
         scores, floors = (results.values(column, **SCORES, target=language) for column in ("value", "floor"))
         if scores:
-            gain, chance = over_seeds(less(scores, floors)), percent(over_seeds(floors).value)
-            words = f"{first}{target_title(language)} {over_seeds(scores).clipped().say(percent)} (chance {chance})"
-            yield Contrast(words, above(gain), gain.n)
+            mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
+            words = f"{first}{target_title(language)} {mean}, {{}} above chance ({chance})"
+            yield Contrast(words, less(scores, floors), form=signed)
             first = ""
 
 
@@ -245,7 +242,7 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     ),
 )
 def best(results: Results) -> Iterator[Contrast]:
-    """The mean over targets at these N above that at others, and highest there in every seed."""
+    """The mean over targets at these N above that at both ends, and the best of these N above the best of the rest."""
     points, near, last = list(_frozen(results)), near_best(_depth(results)), _depth(results) - 1
     missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
     curves = _curves(results, OTHERS)
@@ -253,21 +250,17 @@ def best(results: Results) -> Iterator[Contrast]:
     first = "the mean over targets at "
     for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
         gain = less(curves.at(*near), curves.at(point))
-        yield evidence.contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
+        yield Contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
         first = ""
-    tops, top, seeds = [points[at] for at in curves.values.argmax(axis=1)], curves.peak, len(curves.seeds)
-    behind = {point: over_seeds(less(curves.at(top), curves.at(point))) for point in points if point != top}
-    alike = [str(point) for point, interval in behind.items() if not above(interval)]
-    among = f", not told from N = {', '.join(alike)}" if alike and seeds >= evidence.LEAST else ""
+    tops, inside = [points[at] for at in curves.values.argmax(axis=1)], np.isin(curves.steps, near)
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
-        f"highest at N = {', '.join(map(str, tops))} in the {seeds} seeds, and at {top} on average "
-        f"({percent(float(curves.mean.max()))}{among}); by language at {by_language}"
+        f"highest at N = {', '.join(map(str, tops))} in the {len(tops)} seeds, and at {curves.peak} on average "
+        f"({percent(float(curves.mean.max()))}), the best of N = {_span(near)} less the best of the others {{}}; "
+        f"by language at {by_language}"
     )
-    # Held where every seed is highest near 8, refuted where the highest on average is told from each N that is.
-    refuted = all(point in behind and above(behind[point]) for point in near)
-    side = evidence.Side.HELD if set(tops) <= set(near) else evidence.Side.REFUTED if refuted else evidence.Side.OPEN
-    yield Contrast(words, side, seeds)
+    best_of = (curves.values[:, chosen].max(axis=1) for chosen in (inside, ~inside))
+    yield Contrast(words, np.subtract(*best_of), form=signed)
 
 
 @Claim(
@@ -276,24 +269,20 @@ def best(results: Results) -> Iterator[Contrast]:
     "frozen).",
 )
 def flat(results: Results) -> Iterator[Contrast]:
-    """Accuracy in the source at every N, less that with nothing frozen."""
+    """The largest difference of accuracy in the source, at any N, to that with nothing frozen."""
     points, source = list(_frozen(results)), results.source
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
-    start = curves.at(NOTHING_FROZEN)
-    moved = {point: over_seeds(less(curves.at(point), start)) for point in points if point != NOTHING_FROZEN}
-    farthest = max(moved, key=lambda point: abs(moved[point].value))
-    side = evidence.all_of(evidence.within(interval, MARGIN) for interval in moved.values())
-    level = [point for point, interval in moved.items() if evidence.within(interval, MARGIN)]
+    moved = curves.values[:, 1:] - curves.values[:, :1]  # nothing frozen comes first
+    farthest = 1 + int(np.abs(moved.mean(axis=0)).argmax())
     words = (
-        f"{target_title(source)} {_between(curves)}, farthest from {percent(over_seeds(start).value)} at "
-        f"N = {farthest}: {moved[farthest].say(signed)}"
+        f"{target_title(source)} {_between(curves)}, farthest from {percent(float(curves.mean[0]))} at "
+        f"N = {curves.steps[farthest]:.0f}: {signed(float(curves.mean[farthest] - curves.mean[0]))}; the largest "
+        "difference of each seed {}"
     )
-    if side is not None:
-        words += f"; within the margin at {f'N = {_span(level)}' if level else 'no N'}"
     if OTHERS in results.distinct("target", **SCORES):
         words += f"; the mean over targets {_between(_curves(results, OTHERS))}"
-    yield Contrast(words, side, len(curves.seeds))
+    yield Contrast(words, np.abs(moved).max(axis=1), below, MARGIN, form=percent)
 
 
 def _between(curves: evidence.Curves) -> str:
@@ -310,10 +299,8 @@ def goes_with_alignment(results: Results) -> Iterator[Contrast]:
     words = f"rank correlations over N, within languages{f' (no {without})' * bool(without)}: "
     for name in names:
         interval = needed(results.interval(measure="spearman", target=OTHERS, unit=name), missing)
-        share = results.value(measure="spearman_share", target=OTHERS, unit=name)
-        words += f"{name} {interval.say('{:.2f}'.format)}"
-        words += "" if share is None else f", as high or higher in {100 * share:.0f}% of moved curves"
-        yield Contrast(words, above(interval), seeds)
+        words += f"{name} {{}}"
+        yield Contrast(words, Estimate.of(interval, "fisher"), form="{:.2f}".format, seeds=seeds)
         words = ""
 
 
@@ -364,7 +351,7 @@ def tables(results: Results) -> list[Table]:
     note = (
         "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
         f"{''.join(map(str, results.distinct('n', measure='spearman')[:1]))} N from 0 on. Pooled: within the languages "
-        "of XNLI. Brackets: 95%, of runs of three neighbouring layers drawn with replacement."
+        "of XNLI. Brackets: 95%, of fewer layers than there are, since neighbours are alike."
     )
     title = "Table 3: correlation of accuracy with alignment"
     return made + evidence.grid(results, title, rows, kinds, [note], corner="language")

@@ -10,7 +10,7 @@ Claims are judged on each task by itself, over seeds. A seed's value is the mean
 compared with the reference of the same seed. Scores are shares of one, so 0.01 is a point.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
-from isogloss.measures.statistics import Interval, correlation
+from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.data_sets import cut_file, find_file, parallel_table, task_file
-from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, all_of, changes, less, needed, over_seeds
+from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, below, changes, less, needed, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, mean_rows, records, row
@@ -193,7 +193,7 @@ def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
             sources = [some for some in points.values() if len(some) == most >= 4]
             for layer in sources[0][0][1] if sources else ():
                 near = np.array([[similarity[layer] for _, similarity in some] for some in sources])
-                both = correlation(near, [[gap for gap, _ in some] for some in sources], run=1)
+                both = correlation(near, [[gap for gap, _ in some] for some in sources], ordered=False)
                 if np.isfinite(both.value):
                     at = {"task": task, "plan": plan, "unit": "spearman", "model": results.model, "layer": layer}
                     yield row(RELATION, both, n=near.size, **at)
@@ -268,31 +268,32 @@ BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 NOT_ALL_PAIRS = "not all pairs and the reference were run"
 
 
-def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Contrast]], evidence.Claim]:
+def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Iterable[Contrast]]], evidence.Claim]:
     """Make a function that judges one task into a claim, its docstring, on every task that has what it needs."""
 
-    def made(judge: Callable[[Results, str], Contrast]) -> evidence.Claim:
+    def made(contrasts_of: Callable[[Results, str], Iterable[Contrast]]) -> evidence.Claim:
         def contrasts(results: Results) -> Iterator[Contrast]:
             for task in _tasks(results):
                 with suppress(evidence.NotMeasured):
-                    judged = judge(results, task)
-                    yield replace(judged, words=f"{NAMES[task]}: {judged.words}")
+                    first, *others = contrasts_of(results, task)
+                    yield replace(first, words=f"{NAMES[task]}: {first.words}")
+                    yield from others
 
-        return evidence.Claim(name, str(judge.__doc__), contrasts, missing)
+        return evidence.Claim(name, str(contrasts_of.__doc__), contrasts, missing)
 
     return made
 
 
-def _losses(results: Results, task: str, *, home: bool = False) -> tuple[Curves, list[Interval]]:
-    """What every pair costs, from the lowest up, by seed and over seeds, where all of them were run."""
+def _losses(results: Results, task: str, *, home: bool = False) -> tuple[Floats, Floats]:
+    """What every pair costs, from the lowest up, by seed (seeds, pairs) and on average, where all of them were run."""
     curves = _changes(results, task, home=home)
     if curves is None or len(curves.steps) < len(PAIRS):
         raise evidence.NotMeasured(NOT_ALL_PAIRS)
-    return curves, [over_seeds(values) for values in curves.values.T]
+    return curves.values, curves.mean
 
 
 @task_claim("above chance", "what chance gives is not in the rows")
-def above_chance(results: Results, task: str) -> Contrast:
+def above_chance(results: Results, task: str) -> Iterator[Contrast]:
     """The task is carried across: the reference is above chance in every other language that the model knows."""
     languages, margins = KNOWN.get(results.model), {}
     for source in _sources(results, task):
@@ -300,87 +301,82 @@ def above_chance(results: Results, task: str) -> Contrast:
             scores, floors = (results.values(column, **test, plan=REFERENCE) for column in ("value", "floor"))
             known = test["target"] != source and (languages is None or test["target"] in languages)
             if known and scores and set(scores) <= set(floors):
-                margins[source, test["target"]] = over_seeds(less(scores, floors))
+                margins[source, test["target"]] = less(scores, floors)
     needed(margins, "there is no chance score")
-    worst = min(margins, key=lambda pair: margins[pair].low if margins[pair].known else margins[pair].value)
-    words = f"at least {margins[worst].say(signed)} points above it, from {worst[0]} to {worst[1]}"
-    return Contrast(f"{words}, the least of {len(margins)}", above(margins[worst]), margins[worst].n)
+    worst = min(margins, key=lambda pair: over_seeds(margins[pair]).value)
+    seeds = set.intersection(*map(set, margins.values()))
+    least = {seed: min(margin[seed] for margin in margins.values()) for seed in sorted(seeds)}
+    words = f"at least {{}} points above it, from {worst[0]} to {worst[1]}, the least of {len(margins)}"
+    yield Contrast(words, least, form=signed)
 
 
 @task_claim("first pair", NOT_ALL_PAIRS)
-def first_pair(results: Results, task: str) -> Contrast:
+def first_pair(results: Results, task: str) -> Iterator[Contrast]:
     """On other languages, the loss is largest when layers 1 and 2 begin anew."""
-    curves, losses = _losses(results, task)
-    second = 1 + min(range(len(PAIRS) - 1), key=lambda number: losses[1 + number].value)
-    apart = over_seeds(curves.values[:, 0] - curves.values[:, second])
-    words = (
-        f"{losses[0].say(signed)} points with layers 1-2, {losses[second].say(signed)} with {PLANS[PAIRS[second]]}, "
-    )
-    return Contrast(f"{words}which is next; between them {apart.say(signed)}", evidence.below(apart), apart.n)
+    losses, means = _losses(results, task)
+    second = 1 + int(means[1:].argmin())
+    words = f"{signed(means[0])} points with layers 1-2, {signed(means[second])} with {PLANS[PAIRS[second]]}, which is "
+    words += "next; less the worst other pair of each seed {}"
+    yield Contrast(words, losses[:, 0] - losses[:, 1:].min(axis=1), below, form=signed)
 
 
 @task_claim("depth", NOT_ALL_PAIRS)
-def depth(results: Results, task: str) -> Contrast:
+def depth(results: Results, task: str) -> Iterator[Contrast]:
     """It falls with depth."""
-    curves, losses = _losses(results, task)
-    slope = over_seeds(np.polyfit(range(len(PAIRS)), curves.values.T, 1)[0])
-    course = ", ".join(signed(loss.value) for loss in losses)
-    return Contrast(f"{course} points from the lowest pair up, {slope.say(signed)} a pair", above(slope), slope.n)
+    losses, means = _losses(results, task)
+    words = f"{', '.join(map(signed, means))} points from the lowest pair up, {{}} a pair"
+    yield Contrast(words, np.polyfit(range(len(PAIRS)), losses.T, 1)[0], form=signed)
 
 
 @task_claim("source", NOT_ALL_PAIRS)
-def small_at_home(results: Results, task: str) -> Contrast:
+def small_at_home(results: Results, task: str) -> Iterator[Contrast]:
     """In the source language the loss is small, whichever pair begins anew."""
-    curves, losses = _losses(results, task, home=True)
-    worst = min(range(len(PAIRS)), key=lambda number: losses[number].value)
-    words = f"at worst {losses[worst].say(signed)} points, with {PLANS[PAIRS[worst]]} (small: down to {signed(-SMALL)})"
-    return Contrast(words, all_of(above(loss, -SMALL) for loss in losses), len(curves.seeds))
+    losses, means = _losses(results, task, home=True)
+    worst = PLANS[PAIRS[int(means.argmin())]]
+    words = f"at worst {{}} points, on average with {worst} (small: down to {signed(-SMALL)})"
+    yield Contrast(words, losses.min(axis=1), above, -SMALL, form=signed)
 
 
 @task_claim("upper layers", NOT_ALL_PAIRS)
-def upper_layers(results: Results, task: str) -> Contrast:
+def upper_layers(results: Results, task: str) -> Iterator[Contrast]:
     """Layers 9 to 12 can begin anew and other languages lose nothing beyond noise."""
-    curves, losses = _losses(results, task)
-    upper = dict(zip(PAIRS[-2:], losses[-2:], strict=True))
-    words = ", ".join(f"{loss.say(signed)} points with {PLANS[plan]}" for plan, loss in upper.items())
-    side = all_of(above(loss, -FREE) for loss in upper.values())
-    return Contrast(f"{words} (free: above {signed(-FREE)})", side, len(curves.seeds))
+    losses, means = _losses(results, task)
+    course = ", ".join(f"{signed(means[at])} with {PLANS[PAIRS[at]]}" for at in (-2, -1))
+    words = f"{course}; the worse of both {{}} points (free: above {signed(-FREE)})"
+    yield Contrast(words, losses[:, -2:].min(axis=1), above, -FREE, form=signed)
 
 
 @task_claim("lower part", "no model was compared with its start")
-def unchanged(results: Results, task: str) -> Contrast:
+def unchanged(results: Results, task: str) -> Iterator[Contrast]:
     """Training leaves the lower part of the model as it is, and changes the upper part."""
     curves = needed(results.curves("layer", task=task, plan=REFERENCE, **MOVED), "there is no curve")
     low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (LOWER, UPPER))
-    lower, upper = over_seeds(low), over_seeds(high)
-    words = f"CKA with the start {lower.share} in layers 1 to 4, {upper.share} in 9 to 12 (as it is: above {SAME})"
-    return Contrast(words, all_of([above(lower, SAME), above(over_seeds(less(low, high)))]), lower.n)
+    yield Contrast(f"CKA with the start {{}} in layers 1 to 4 (as it is: above {SAME})", low, above, SAME)
+    yield Contrast(f"{over_seeds(high).value:.3f} in 9 to 12, which is less by {{}}", less(low, high))
 
 
 @task_claim("middle", "languages were not compared with the source")
-def middle(results: Results, task: str) -> Contrast:
+def middle(results: Results, task: str) -> Iterator[Contrast]:
     """Languages are most alike in the middle of the model, near layer 5."""
     before, after = (results.curves("layer", task=task, plan=plan, **SIMILARITY) for plan in (UNTUNED, REFERENCE))
     curves = needed(after, "there is no curve")
     most, low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (MIDDLE, BOTTOM, TOP))
-    rise, fall = (over_seeds(less(most, other)) for other in (low, high))
-    words = (
-        f"CKA of source and target {over_seeds(most).share} in layers 4 to 8, above layers 0 to 2 by {rise.share} "
-        f"and above 11 and 12 by {fall.share}; highest at layer {curves.peak}"
-    )
+    words = f"CKA of source and target {over_seeds(most).value:.3f} in layers 4 to 8, above layers 0 to 2 by {{}}"
+    yield Contrast(words, less(most, low))
+    words = f"above 11 and 12 by {{}}, highest at layer {curves.peak}"
     words += f", before training at layer {before.peak}" if before is not None else ""
-    return Contrast(words, all_of([above(rise), above(fall)]), rise.n)
+    yield Contrast(words, less(most, high))
 
 
 @task_claim("gap and similarity", "too few targets were compared")
-def gap_and_similarity(results: Results, task: str) -> Contrast:
+def gap_and_similarity(results: Results, task: str) -> Iterator[Contrast]:
     """Languages that are more like the source lose less: the gap falls with similarity."""
     at = {"measure": RELATION, "task": task, "layer": None}
     before, after = results.interval(**at, plan=UNTUNED), needed(results.interval(**at, plan=REFERENCE), "too few")
-    words = f"rank correlation {after.share} over {after.n} targets"
+    words = f"rank correlation {{}} over {after.n} targets"
     words += f", {before.share} with similarity before training" if before is not None else ""
     seeds = len(results.values(**_tests(results, task, _sources(results, task)[0])[0][0], plan=REFERENCE))
-    return Contrast(words, evidence.below(after), seeds)
+    yield Contrast(words, Estimate.of(after, "fisher"), below, seeds=seeds)
 
 
 CLAIMS = (above_chance, first_pair, depth, small_at_home, upper_layers, unchanged, middle, gap_and_similarity)

@@ -23,7 +23,7 @@ from functools import partial
 from itertools import chain, pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -416,19 +416,28 @@ def _mapped(results: Results, measure: str, data: str, languages: Sequence[str] 
     return {"measure": measure, "data": data, "source": ends, "target": ends}
 
 
-def _best_layer(results: Results, alignment: str) -> int | None:
-    """The layer with the highest Tatoeba P@1, over all languages and seeds; None where nothing was mapped."""
-    curves = results.curves("layer", **_mapped(results, "p@1", "tatoeba"), plan=alignment)
+def _best_layer(results: Results, alignment: str, judged: str = "") -> int | None:
+    """The layer with the highest Tatoeba P@1, over seeds and languages; None where nothing was mapped.
+
+    judged: a language whose sentences have no part in the choice, since the layer is judged on them.
+    """
+    others = [code for code in _languages(results, "tatoeba") if code != judged]
+    curves = results.curves("layer", **_mapped(results, "p@1", "tatoeba", others), plan=alignment)
     return None if curves is None else curves.peak
 
 
 def _at_best(
     results: Results, alignment: str, languages: Sequence[str] = (), measure: str = "p@1", data: str = "tatoeba"
 ) -> Seeds:
-    """A measure of the map at the layer where Tatoeba P@1 is best, by seed: that P@1 itself unless another is named."""
-    best = _best_layer(results, alignment)
-    each = [_mapped(results, measure, data, [code]) for code in languages or _languages(results, data)]
-    return evidence.mean_by_seed(results.values(**at, plan=alignment, layer=best) for at in each)
+    """A measure of the map at the layer where Tatoeba P@1 of the other languages is best, by seed.
+
+    It is that P@1 itself unless another is named.
+    """
+    sides = []
+    for code in languages or _languages(results, data):
+        best, at = _best_layer(results, alignment, code), _mapped(results, measure, data, [code])
+        sides.append(results.values(**at, plan=alignment, layer=best))
+    return evidence.mean_by_seed(sides)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -444,9 +453,9 @@ def _above_chance(results: Results) -> Iterator[Contrast]:
         at: dict[str, Any] = {**XNLI_SCORES, "plan": name, "target": OTHERS}
         scores, floors = (results.values(column, **at) for column in ("value", "floor"))
         if scores and set(scores) <= set(floors):
-            mean, chance = over_seeds(scores).clipped().say(percent), percent(over_seeds(floors).value)
-            words = f"{titled(name)} {mean} on XNLI, chance {chance}"
-            yield evidence.contrast(words, less(scores, floors))
+            mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
+            words = f"{titled(name)} {mean} on XNLI, {{}} above chance ({chance})"
+            yield Contrast(words, less(scores, floors), form=signed)
 
 
 def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
@@ -468,7 +477,8 @@ def _switching(results: Results) -> Iterator[Contrast]:
         sides = [Comparison(f"{titled(name)}, {words}", {**at, "plan": name}, *ways) for name in (BOTH, BEFORE)]
         aligned, before = (list(side(results)) for side in sides)
         for each in aligned:
-            yield replace(each, words="; not judged, ".join(told.words for told in (each, *before)))
+            told = [other.placed(over_seeds(cast(Seeds, other.values))).words for other in before]
+            yield replace(each, words="; not judged, ".join([each.words, *told]))
 
 
 @Claim(
@@ -482,26 +492,28 @@ def _search(results: Results) -> Iterator[Contrast]:
     for group, aim in AIMS.items():
         scores = _at_best(results, SEARCH, group) if set(group) <= set(_languages(results, "tatoeba")) else {}
         if scores:
-            mean = over_seeds(scores).clipped().say(percent)
-            words = f"{', '.join(group)}: {mean} at layer {_best_layer(results, SEARCH)}"
+            layers = sorted({_best_layer(results, SEARCH, code) or 0 for code in group})
+            words = f"{', '.join(group)}: {{}} at layer {', '.join(map(str, layers))}"
             for name in (BOTH, BEFORE):
                 beside = _at_best(results, name, group)
                 words += f", {titled(name)} {percent(over_seeds(beside).value)}" if beside else ""
-            yield evidence.contrast(words, scores, evidence.above, aim)
+            yield Contrast(words, scores, evidence.above, aim, form=percent)
 
 
 @Claim("perplexity", missing="no perplexity was read before and after")
 def _costs_nothing(results: Results) -> Iterator[Contrast]:
     """(Not the paper's.) Alignment costs nothing in perplexity: it rises in no language."""
     codes = results.distinct("target", measure="perplexity")
-    factors = {code: over_seeds(factor, log=True) for code in codes if (factor := _factor(results, BOTH, code))}
+    factors = {code: factor for code in codes if (factor := _factor(results, BOTH, code))}
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
-    told = ", ".join(f"{evidence.target_title(code)} {factor.share}" for code, factor in factors.items())
-    means = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
-    words = f"factors with both losses: {told}; means over languages of the others: {', '.join(means)}"
+    means = {code: over_seeds(factor, log=True).value for code, factor in factors.items()}
+    told = ", ".join(f"{evidence.target_title(code)} {mean:.3f}" for code, mean in means.items())
+    beside = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
+    words = f"factors with both losses: {told}; the largest of each seed {{}}; means over languages of the others: "
     if factors:
-        fewest = min(factor.n for factor in factors.values())
-        yield Contrast(words, evidence.all_of(evidence.below(factor, 1.0) for factor in factors.values()), fewest)
+        seeds = sorted(set.intersection(*map(set, factors.values())))
+        largest = {seed: max(factor[seed] for factor in factors.values()) for seed in seeds}
+        yield Contrast(words + ", ".join(beside), largest, evidence.below, 1.0, log=True)
 
 
 F1 = {"measure": "answer_f1"}

@@ -36,7 +36,7 @@ import pandas as pd
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Table, as_text
 from isogloss.files import write_bytes, write_text
-from isogloss.papers.results import Claim, Finding, Results, judge
+from isogloss.papers.results import Claim, Finding, Results, judge, judging
 from isogloss.progress import progress
 from isogloss.recipes.jobs import Job, facts_of_jobs, job_lines, refuse_others, run_job, run_jobs
 from isogloss.recipes.recipe import Option, check_arguments, model_name
@@ -437,7 +437,7 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
 def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
     """The paper's tables and what became of its claims, as text."""
     results = Results(rows)
-    judged = "\n".join(["Findings", *(finding.sentence for finding in paper.findings(results))])
+    judged = "\n".join(["Findings", judging(results), *(finding.sentence for finding in paper.findings(results))])
     return [*(as_text(table) for table in paper.tables(results)), judged]
 
 

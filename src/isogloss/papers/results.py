@@ -1,9 +1,10 @@
 """The rows of a reproduction: how they are read, compared with published values, and judged.
 
 `Results` gives values by seed, and curves, at any coordinates. A `Claim` is a sentence of the paper with the contrasts
-that it rests on, each a value over seeds with a t interval. A claim is held when the interval of every contrast lies on
-its side, and refuted when one lies on the other. An interval that reaches over is not enough for either: the claim is
-not held, and stays open. With fewer than three seeds there is no interval worth the name, so nothing is judged.
+that it rests on, each a value with an interval over seeds and test items together, corrected by Holm where a claim has
+several. A claim is held when the interval of every contrast lies on its side, and refuted when one lies on the other.
+An interval that reaches over is not enough for either: the claim is not held, and stays open. With fewer than three
+seeds there is no interval worth the name, so nothing is judged.
 
 `Published` holds the numbers of a paper, read from `published/NAME.csv`: a line has the measure, the value, the
 coordinates it applies to and the reference, which says where in the paper it was read.
@@ -23,8 +24,21 @@ import numpy as np
 import pandas as pd
 
 from isogloss.figure import NOTHING, Line, Panel, Table, percent, signed
-from isogloss.measures.statistics import Floats, Interval, Seeds, band, mean_over_seeds, paired_differences
+from isogloss.measures.statistics import (
+    NORMAL,
+    PARTS,
+    Estimate,
+    Floats,
+    Interval,
+    Seeds,
+    band,
+    holm_confidences,
+    mean_over_seeds,
+    paired_differences,
+    two_way_mean,
+)
 from isogloss.runs.table import KEY, Row, is_given, records, row
+from isogloss.seeds import seed_of
 from isogloss.text.languages import short_name
 
 LEAST = 3  # seeds for an interval
@@ -200,6 +214,36 @@ class Results:
             changes.append(less(self.values(**at), self.values(**{**at, **base}), log=log))
         return mean_by_seed(changes)
 
+    def without(self, part: int) -> "Results":
+        """The same rows with the values they have without one part of the test items, for `two_way_mean`.
+
+        Where a row has no `parts`, its interval over items stands in for them: its error is spread over parts at
+        random, alike for the rows of all seeds and languages and independently for other models, plans, layers and
+        steps. What is compared then counts as if it had been read on other items, which makes intervals too wide.
+        """
+        left, values = Results(self.rows), self._parts[:, part].tolist()
+        left._index, left._columns = self._index, {**self._columns, "value": list(map(_cell, values))}
+        return left
+
+    @cached_property
+    def _parts(self) -> Floats:
+        """The values without each part of the items, (rows, parts)."""
+        values = np.array([np.nan if value is None else value for value in self.cells("value")], dtype=np.float64)
+        left = np.repeat(values[:, None], PARTS, axis=1)
+        drawn: dict[tuple[Any, ...], Floats] = {}
+        shared = ("source", "target", "data", "seed")
+        keys = zip(*(self.cells(name) for name in KEY if name not in shared), strict=True)
+        columns = (self.cells(name) for name in ("parts", "low", "high", "over"))
+        for at, (key, parts, low, high, over) in enumerate(zip(keys, *columns, strict=True)):
+            if parts is not None and parts.count(" ") == PARTS - 1:
+                left[at] = np.array(parts.split(), dtype=np.float64)
+            elif low is not None and over != "seeds":
+                if key not in drawn:
+                    draws = np.random.default_rng(seed_of(0, *map(str, key))).normal(size=PARTS)
+                    drawn[key] = (draws - draws.mean()) / draws.std() / math.sqrt(PARTS - 1)
+                left[at] += drawn[key] * (high - low) / (2 * NORMAL)
+        return left
+
     def value(self, column: str = "value", **coordinates: Any) -> float | None:
         """The mean of all rows at these coordinates; None where there is none."""
         cells = self.cells(column)
@@ -325,9 +369,10 @@ def below(interval: Interval, bound: float = 0.0) -> Side | None:
     return above(Interval(-interval.value, -interval.high, -interval.low, interval.n), -bound)
 
 
-def within(interval: Interval, margin: float) -> Side | None:
-    """Whether an interval lies within a margin around 0, so that two things hardly differ; None without an interval."""
-    return all_of([above(interval, -margin), below(interval, margin)])
+def differs(interval: Interval, bound: float = 0.0) -> Side | None:
+    """Whether an interval lies apart from a bound, on either side; None without an interval. It cannot be refuted."""
+    side = above(interval, bound)
+    return Side.HELD if side is Side.REFUTED else side
 
 
 def all_of(judged: Iterable[Side | bool | None]) -> Side | None:
@@ -343,44 +388,49 @@ def all_of(judged: Iterable[Side | bool | None]) -> Side | None:
     return Side.HELD if sides else None
 
 
+Test = Callable[[Interval, float], Side | None]
+
+
 @dataclass(frozen=True)
 class Contrast:
-    """One comparison that a claim rests on.
+    """One comparison that a claim rests on: a value that must pass a test.
 
-    words: what was measured. judged: on which side its interval lies; None where it cannot be judged, True or False
-    where there is no interval to judge by. seeds: how many it is over, too few of which judge nothing; None where that
-    does not matter.
-    """
-
-    words: str
-    judged: Side | bool | None
-    seeds: int | None = None
-
-
-def contrast(
-    words: str,
-    values: Interval | Values,
-    test: Callable[[Interval, float], Side | None] = above,
-    bound: float = 0.0,
-    *,
-    log: bool = False,
-    form: Callable[[float], str] = decimals,
-) -> Contrast:
-    """A value over seeds that must pass a test.
-
-    Args:
-        words: what is measured; `{}` stands for the mean and its interval.
-        values: one a seed, or their interval.
-        test: `above`, `below` or `within`.
+    Attributes:
+        words: what was measured; `{}` stands for the value and its interval.
+        values: one a seed, whose interval is over seeds and test items together; or an estimate over something else,
+            such as pairs of languages or layers.
+        test: `above`, `below` or `differs`.
         bound: what it is tested against.
         log: geometric means, for ratios.
         form: how numbers are written.
-
-    >>> contrast("a factor of {}", [0.5, 0.5, 0.5], below, 1.0).words
-    'a factor of 0.500 [0.500, 0.500]'
+        seeds: how many are behind an estimate, too few of which judge nothing; None where that does not matter.
+        judged: on which side its interval lies, once `judge` has said so; None where it cannot be judged.
     """
-    interval = values if isinstance(values, Interval) else over_seeds(values, log=log)
-    return Contrast(words.replace("{}", interval.say(form)), test(interval, bound), interval.n)
+
+    words: str
+    values: Values | Estimate
+    test: Test = above
+    bound: float = 0.0
+    log: bool = False
+    form: Callable[[float], str] = decimals
+    seeds: int | None = None
+    judged: Side | None = None
+
+    def estimate(self, without: Sequence["Contrast"] = ()) -> Estimate:
+        """The value with its error, from the same contrast without each part of the items in turn."""
+        if isinstance(self.values, Estimate):
+            return self.values
+        left = np.array([_listed(each.values) for each in without]).T if without else None  # (seeds, parts)
+        return two_way_mean(self.values, left, scale="log" if self.log else "linear")
+
+    def placed(self, interval: Interval) -> "Contrast":
+        """The contrast with its interval in its words, and judged by it."""
+        told = (interval.clipped() if self.form is percent else interval).say(self.form)
+        return replace(self, words=self.words.replace("{}", told), judged=self.test(interval, self.bound))
+
+
+def _listed(values: Any) -> list[float]:
+    return list(values.values() if isinstance(values, Mapping) else values)
 
 
 @dataclass(frozen=True)
@@ -393,8 +443,9 @@ class Comparison:
         first: those of the first alone; several layers count as their mean.
         second: those of what is subtracted.
         test: `above` or `below`, of 0.
-        over: what the interval is over: `seeds` (of means over targets), `pairs` of languages (of means over seeds), or
-            both. The first must pass the test, and the other where there are enough for an interval.
+        over: what intervals are over: `seeds` (of means over targets, and with them test items), `pairs` of languages
+            (of means over seeds), or both. The first must pass the test, and the other where there are enough for an
+            interval.
         shares: whether values are shares, to be told in points.
     """
 
@@ -402,36 +453,37 @@ class Comparison:
     at: Mapping[str, Any]
     first: Mapping[str, Any]
     second: Mapping[str, Any]
-    test: Callable[[Interval], Side | None] = above
+    test: Test = above
     over: Sequence[str] = ("seeds",)
     shares: bool = True
 
     def __call__(self, results: Results) -> Iterator[Contrast]:
-        """The contrast, where it was measured."""
-        apart: dict[str, Interval] = {}  # by target, over seeds
+        """The contrasts, where they were measured."""
+        apart: dict[str, float] = {}  # by target
         means, moved = [], []
         for target in results.targets(**self.at):
             at = {**self.at, "source": results.source, "target": target}
             both = [results.values(**at, **own) for own in (self.first, self.second)]
             if change := less(*both):
                 first, second = (over_seeds(seeds).value for seeds in both)  # a seed that one side lacks counts here
-                apart[target] = replace(over_seeds(change), value=first - second)
+                apart[target] = first - second
                 means.append((first, second))
                 moved.append(change)
         if not apart:
             return
         level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
-        values = {
-            "seeds": over_seeds(mean_by_seed(moved)),
-            "pairs": over_seeds([each.value for each in apart.values()]),
-        }
-        tested = {what: values[what] for what in self.over if values[what].known or what == self.over[0]}
-        told = ", ".join(f"{mean.say(signs)} over {mean.n} {what}" for what, mean in tested.items())
-        few = ", too few for an interval" * ("pairs" in tested and not values["pairs"].known)
         sides = " less ".join(level(value) for value in np.mean(means, axis=0))
-        each = ", ".join(f"{target} {mean.say(signs)}" for target, mean in apart.items())
-        judged, seeds = all_of(map(self.test, tested.values())), values["seeds"].n if "seeds" in tested else None
-        yield Contrast(f"{self.words} by {told}{few} ({sides}; {each})", judged, seeds)
+        each = ", ".join(f"{target} {signs(change)}" for target, change in apart.items())
+        beside = f" ({sides}; {each})"
+        pairs, words = two_way_mean(list(apart.values())), f"{self.words} by {{}}"
+        for what in self.over:
+            if what == "seeds":
+                yield Contrast(words + beside, mean_by_seed(moved), self.test, form=signs)
+            elif pairs.n >= LEAST or what == self.over[0]:
+                few = ", too few for an interval" * (pairs.n < LEAST)
+                known = replace(pairs, error=math.nan) if few else pairs
+                yield Contrast(f"{words} over {pairs.n} pairs{few}{beside}", known, self.test, form=signs)
+            words, beside = "{}", ""
 
 
 class NotMeasured(Exception):
@@ -463,6 +515,11 @@ class Claim:
         """The same claim with the contrasts of a function."""
         return replace(self, statement=self.statement or str(contrasts.__doc__), contrasts=contrasts)
 
+    def contrasts_of(self, results: Results) -> list[Contrast]:
+        """All contrasts on some rows."""
+        functions = self.contrasts if isinstance(self.contrasts, Sequence) else [self.contrasts]
+        return [contrast for function in functions for contrast in function(results)]
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -485,20 +542,53 @@ class Finding:
 
 
 def judge(claim: Claim, results: Results) -> Finding:
-    """Judge a claim on the rows of a reproduction: not judged where a contrast cannot be and none is refuted."""
+    """Judge a claim on the rows of a reproduction: not judged where a contrast cannot be and none is refuted.
+
+    Values of seeds are judged by an interval over seeds and test items together (`two_way_mean`), for which the
+    contrasts are taken anew without each part of the items (`Results.without`). Intervals of several contrasts are
+    corrected by Holm.
+    """
     statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
     try:
-        functions = claim.contrasts if isinstance(claim.contrasts, Sequence) else [claim.contrasts]
-        contrasts = [contrast for function in functions for contrast in function(results)]
-        why = claim.missing
+        contrasts, why = claim.contrasts_of(results), claim.missing
     except NotMeasured as reason:
         contrasts, why = [], str(reason)
+    counts = [each.seeds if isinstance(each.values, Estimate) else len(each.values) for each in contrasts]
+    estimates = [each.estimate() for each in contrasts]
+    judged = [at for at, count in enumerate(counts) if (count is None or count >= LEAST) and estimates[at].error >= 0]
+    if any(not isinstance(contrasts[at].values, Estimate) for at in judged):
+        left = list(zip(*(claim.contrasts_of(results.without(part)) for part in range(PARTS)), strict=True))
+        for at in judged:
+            each, alone = contrasts[at], estimates[at]
+            estimates[at] = each.estimate(left[at])
+            if estimates[at] == alone and each.values is not alone:
+                contrasts[at] = replace(each, words=each.words.replace("{}", "{} (over seeds alone)"))
+    confidences = holm_confidences([estimates[at].p_value(contrasts[at].bound) for at in judged])
+    intervals = [Interval(estimate.value, n=estimate.n) for estimate in estimates]
+    for at, confidence in zip(judged, confidences, strict=True):
+        intervals[at] = estimates[at].interval(confidence)
+    contrasts = [each.placed(interval) for each, interval in zip(contrasts, intervals, strict=True)]
     if contrasts:
-        why = no_interval(min((each.seeds for each in contrasts if each.seeds is not None), default=0))
-    side = all_of(each.judged if each.seeds is None or each.seeds >= LEAST else None for each in contrasts)
+        why = no_interval(min((count for count in counts if count is not None), default=0))
+    side = all_of(each.judged for each in contrasts)
     verdict = "not judged" if side is None else side.value
-    measured = "; ".join([*(each.words for each in contrasts), *([why] if why else [])])
+    measured = "; ".join([*(each.words for each in contrasts if each.words), *([why] if why else [])])
     return Finding(claim.name, statement, contrasts, verdict, measured)
+
+
+def judging(results: Results) -> str:
+    """How findings on some rows are judged, in a few sentences."""
+    told = (
+        "Brackets of findings hold 95% intervals over seeds and test items together, unless they say otherwise, "
+        "corrected by Holm where a finding rests on several. It is held where every interval lies on its side, not "
+        "held where one lies on the other, and open where one reaches over."
+    )
+    if not any(results.cells("parts")):
+        told += (
+            " These rows do not tell which items were hard, so that what is compared counts as if it had been read on "
+            "other items: its intervals are too wide."
+        )
+    return told
 
 
 # ------------------------------------------------------------------------------------------------ making rows
@@ -512,7 +602,7 @@ def final(table: pd.DataFrame) -> pd.DataFrame:
 def moved(table: pd.DataFrame, names: Sequence[str], **coordinates: Any) -> Iterator[dict[str, Any]]:
     """Rows with their answers and these of their coordinates, and others given."""
     for entry in records(table):
-        taken = {name: entry[name] for name in ("n", "low", "high", "over", "floor", *names) if name in entry}
+        taken = {name: entry[name] for name in ("n", "low", "high", "over", "floor", "parts", *names) if name in entry}
         yield row(entry["measure"], entry["value"], **taken, **coordinates)
 
 
@@ -529,6 +619,9 @@ def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], lis
 def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dict[str, Any]]:
     """Means of rows that differ in some coordinates alone, such as the target; n counts them.
 
+    The ends of an interval are means of theirs, which is right where what is hard in one is hard in all of them, and
+    too wide otherwise; `parts` tell exactly.
+
     Args:
         rows: to take means of.
         names: the coordinates.
@@ -536,7 +629,9 @@ def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dic
     """
     for coordinates, group in alike(rows, *names):
         value = float(np.mean([entry["value"] for entry in group]))
-        at = {**coordinates, **_floor(group), **replaced}
+        at = {**coordinates, **_means(group, "floor", "low", "high"), **replaced}
+        if all(is_given(entry.get("parts")) for entry in group):
+            at["parts"] = np.mean([np.array(entry["parts"].split(), dtype=np.float64) for entry in group], axis=0)
         yield row(at.pop("measure"), value, n=len(group), **at)
 
 
@@ -562,13 +657,13 @@ def changes(
         if moved and {**coordinates, **reference} != coordinates:
             of, interval = coordinates.pop("measure"), over_seeds(moved, log=log)
             at = coordinates if log else {**coordinates, "unit": of}
-            yield row(measure, interval, over="seeds" if interval.known else None, **at)
+            yield row(measure, interval, over="seeds", **at)
 
 
-def _floor(group: Sequence[Row]) -> dict[str, float]:
-    """The mean of what chance gives, where it is known of all rows."""
-    floors = [float(entry["floor"]) for entry in group if is_given(entry.get("floor"))]
-    return {"floor": float(np.mean(floors))} if len(floors) == len(group) else {}
+def _means(group: Sequence[Row], *names: str) -> dict[str, float]:
+    """The means of columns that all rows have, such as what chance gives."""
+    known = [name for name in names if all(is_given(entry.get(name)) for entry in group)]
+    return {name: float(np.mean([entry[name] for entry in group])) for name in known}
 
 
 # ------------------------------------------------------------------------------------------------ published values

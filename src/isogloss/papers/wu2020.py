@@ -22,7 +22,7 @@ import numpy as np
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
-from isogloss.measures.statistics import Interval, correlation
+from isogloss.measures.statistics import Estimate, Interval, correlation, two_way_mean
 from isogloss.papers import paper, results as evidence
 from isogloss.papers.data_sets import as_lines, cut_file, find_file, pair_table, parallel_table, task_file
 from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
@@ -451,8 +451,9 @@ on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 def _over_pairs(words: str, values: Sequence[float], test: Callable[..., Any], bound: float) -> Contrast:
     """A mean over pairs of languages that must pass a test."""
-    mean, few = over_seeds(values), ", too few for an interval" * (len(values) < evidence.LEAST)
-    return Contrast(f"{words} {mean.share} over {len(values)} pairs{few}", test(mean, bound))
+    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < evidence.LEAST)
+    mean = replace(mean, error=np.nan) if few else mean
+    return Contrast(f"{words} {{}} over {len(values)} pairs{few}", mean, test, bound)
 
 
 @Claim("order")
@@ -466,7 +467,7 @@ def _order(results: Results) -> Iterator[Contrast]:
         for target in results.targets(task="cka"):
             seeds = results.values(target=target, **MEAN_CKA, model=first, base={"model": second})
             if len(seeds) >= evidence.LEAST:
-                yield evidence.contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
+                yield Contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
 @Claim("depth")
@@ -489,24 +490,29 @@ def _distance(results: Results) -> Iterator[Contrast]:
         if both.n and alone.n:
             apart[target] = both.value - alone.value
     if len(apart) > evidence.LEAST:
-        ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), run=1)
-        rank = Interval(ranks.value, ranks.low, ranks.high, ranks.n)
+        ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), ordered=False)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
-        words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {rank.share}"
-        yield Contrast(words, below(rank))
+        words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {{}}"
+        yield Contrast(words, Estimate.of(ranks, "fisher"), below)
 
 
 @Claim("rotation", missing="no sentence was looked up with two models")
 def _far(results: Results) -> Iterator[Contrast]:
     """A rotation learned from at most 10,000 sentences finds translations far more often than chance."""
-    for target in results.targets(task="retrieval"):
-        if curves := _curves(results, target, **SENTENCES, **TWO_MODELS):
-            seeds, layer = over_seeds(curves.at(curves.peak)).clipped(), curves.peak
-            first = results.where(**SENTENCES, **TWO_MODELS, target=target, layer=layer, seed=0).iloc[0]
-            known = seeds if seeds.known else Interval(*first[["value", "low", "high", "n"]])
-            over = f"{known.n:,} {'seeds' if seeds.known else 'sentences'}"
-            words = f"{target}: P@1 {known.share} at layer {layer} over {over}, chance {first['floor']:.4f}"
-            yield Contrast(words, bool(known.low > FAR * first["floor"]))
+    targets = results.targets(task="retrieval")
+    curves = {code: own for code in targets if (own := _curves(results, code, **SENTENCES, **TWO_MODELS))}
+    for target, own in curves.items():
+        # The layer is chosen on the sentences of the other languages, where there are any.
+        others = [each for code, each in curves.items() if code != target] or [own]
+        means = {step: np.mean([each.mean[each.steps == step].sum() for each in others]) for step in own.steps}
+        layer = int(max(means, key=lambda step: means[step]))
+        first = results.where(**SENTENCES, **TWO_MODELS, target=target, layer=layer, seed=0).iloc[0]
+        seeds = own.at(layer)
+        many = len(seeds) >= evidence.LEAST
+        known = seeds if many else Estimate.of(Interval(*first[["value", "low", "high", "n"]]))
+        over = f"{len(seeds)} seeds" if many else f"{first['n']:,} sentences"
+        words = f"{target}: P@1 {{}} at layer {layer} over {over}, chance {first['floor']:.4f}"
+        yield Contrast(words, known, above, FAR * first["floor"])
 
 
 @Claim(

@@ -256,7 +256,7 @@ def _leave_model(
     step = training.best_step if best and training.best_step is not None else training.step
     if step < training.step:
         highest = f"mean P@1 at layer {how.layer}"
-        which = f"that of step {step:,} of {training.step:,}, where {highest} was highest"
+        which = f"that of step {step:,} of {training.step:,}, where {highest} was highest on the text that is read"
         if not step:
             which = f"the one it began with, before any update: {highest} was never higher after it"
         run.note(f"--best: the model is {which}")

@@ -19,7 +19,6 @@ from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.measures import CkaStream, anisotropy
-from isogloss.measures.cka import block_size
 from isogloss.measures.retrieval import retrieve_each
 from isogloss.measures.word_alignment import AER, ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening, progress, shifted, silent
@@ -223,8 +222,7 @@ def _one_pass(
     Fills `sentences` and `types` with the sample's vectors at these layers, and adds to `shortened` and `means`.
     """
     stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
-    device, (block, shuffles) = measuring_device(stack.device), block_size(total)
-    sums = {layer: CkaStream(pairs, block=block, shuffles=shuffles, seed=base["seed"]) for layer in layers}
+    device, sums = measuring_device(stack.device), {layer: CkaStream(pairs) for layer in layers}
     errors: dict[tuple[Pair, int], AER] = {}
     # The same sentences of every language, chunk by chunk: the sample with its words, then the rest without. Words take
     # more room, so their chunks are smaller.
@@ -254,8 +252,8 @@ def _one_pass(
         coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
         yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
     for layer in layers:
-        without = torch.stack([sums[layer].leave_one_out(*pair) for pair in pairs])  # (pairs, blocks)
         estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
+        without = torch.tensor([each.parts for each in estimates.values()], dtype=torch.float64)  # (pairs, parts)
         value, floor = (sum(getattr(each, name) for each in estimates.values()) for name in ("value", "floor"))
         means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
         for (source, target), cka in estimates.items():

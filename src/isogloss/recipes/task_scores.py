@@ -26,8 +26,8 @@ import torch
 
 from isogloss.files import whole
 from isogloss.measures import scores as ratios
-from isogloss.measures.scores import Score, resampled
-from isogloss.measures.statistics import percentile_interval
+from isogloss.measures.scores import Score, left_out, resampled
+from isogloss.measures.statistics import PARTS, percentile_interval
 from isogloss.recipes.task_sets import TaskSet, TaskSets
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
@@ -160,7 +160,8 @@ def result_rows(models: Sequence[ScoredModel], sets: TaskSets, coordinates: Mapp
 def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates: Mapping[str, Any]) -> Iterator[Row]:
     """Scores of the model chosen for each test set, where there is one, and what they lose against the source.
 
-    A score is an array, (1 + draws,): its value, and those of its bootstrap draws.
+    A score is an array, (1 + parts + draws,): its value, those without each part of the examples, and those of its
+    bootstrap draws.
     """
     name, main = sets.task.main, dict[int, np.ndarray]()
     answers: dict[int, dict[str, Any]] = {}  # floor, number of items and coordinates of each main score
@@ -169,7 +170,8 @@ def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates
             continue
         where = {**coordinates, "target": test.language, "data": test.name}
         for measure, score in model.scores[len(sets.dev) + number].items():
-            values = np.append(score.value, resampled(score, seed_of(0, "bootstrap", len(score.counts))))
+            draws = resampled(score, seed_of(0, "bootstrap", len(score.counts)))
+            values = np.concatenate([[score.value], left_out(score), draws])
             yield _interval_row(measure, values, floor=score.floor, n=score.n, **where)
             if measure == name:
                 main[number], answers[number] = values, {**where, "floor": score.floor, "n": score.n}
@@ -197,5 +199,5 @@ def _gap_rows(source: np.ndarray, target: np.ndarray, where: Mapping[str, Any]) 
 
 
 def _interval_row(name: str, values: np.ndarray, **rest: Any) -> Row:
-    low, high = percentile_interval(values[1:])
-    return row(name, values[0], low=low, high=high, **rest)
+    low, high = percentile_interval(values[1 + PARTS :])
+    return row(name, values[0], low=low, high=high, parts=values[1 : 1 + PARTS], **rest)

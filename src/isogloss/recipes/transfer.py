@@ -411,7 +411,7 @@ def compare_languages(
                 for position, (_, where) in enumerate(others, 1):
                     pairs[number, len(languages) * position + number] = {"target": language, **where}
             sides = torch.cat([states, *(side for side, _ in others)])  # (sides, sentences, width)
-            estimates = {} if condition else {"cka": cka_of_pairs(sides, list(pairs), seed=0)}
+            estimates = {} if condition else {"cka": cka_of_pairs(sides, list(pairs))}
             estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, **how)
             for measure, values in estimates.items():
                 for cka, where in zip(values, pairs.values(), strict=True):

@@ -14,6 +14,7 @@ import pandas as pd
 
 from isogloss.figure import DARK, Figure, Panel, file_name, printable
 from isogloss.measures.registry import describe
+from isogloss.measures.statistics import Interval
 from isogloss.report import curves
 from isogloss.report.curves import Curve, Fact, RunFolder, View, average, language_name, number, overall, select
 
@@ -30,7 +31,8 @@ ASKS = {
     "cka": "whether the languages arrange their sentences alike",
     "word_agreement": "whether a word lies nearest to the word that translates it",
 }
-COMPARED = ("p@1_mean", "p@1_behind", "cka_mean", "cka_behind")  # part of the curves of p@1 and cka
+# Part of the curves of p@1 and cka:
+COMPARED = tuple(f"{measure}_{end}" for measure in ("p@1", "cka") for end in ("mean", "behind", "best"))
 COUNTED = ("duplicates", "truncated", "skipped", "coverage", "identical", "vocabulary", "learned_from")
 CHOSEN = ("gap", "relative_gap", "chosen_step", "chosen_rate")
 NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", *COUNTED, *CHOSEN, *COMPARED))
@@ -264,7 +266,7 @@ def map_sentences(run: RunFolder) -> list[str]:
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
-    sentences = [_lead(lead), _basis(lead, own), *name_partners(run, run.centre, lead)]
+    sentences = [_lead(lead), _basis(lead, own, run.rows), *name_partners(run, run.centre, lead)]
     for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
@@ -317,11 +319,16 @@ def _lead(curve: Curve) -> str:
     return f"The languages meet most closely at layer {best}{'' if unsure else f', {how}'}: {told} is {numbers}."
 
 
-def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
-    """What an average was taken over, and how many items stand behind it."""
+def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
+    """What an average was taken over, how many items stand behind it, and what the best layer has on other items."""
+    rows = rows[(rows["measure"] == f"{curve.measure}_best") & (rows["method"] == curve.method)]
+    apart = ""
+    if len(rows) == 1:
+        honest = Interval(*rows.iloc[0][["value", "low", "high"]]).say(number)
+        apart = f" Chosen on half of the sentences and read on the other half, the best layer has {honest}."
     if curve.members == 1:
         pair = " to ".join(map(language_name, filter(None, (curve.source, curve.target))))
-        return f"This is one curve, {f'{pair}, ' if pair else ''}{count_items(curve)}."
+        return f"This is one curve, {f'{pair}, ' if pair else ''}{count_items(curve)}.{apart}"
     pairs = {(part.source, part.target) for part in parts}
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
     if _pairs_repeat(parts):
@@ -337,7 +344,7 @@ def _basis(curve: Curve, parts: Sequence[Curve]) -> str:
         if curve.tied is None
         else "layers are compared on the same sentences"
     )
-    return f"The value is the average over {curve.members} {members}, {count_items(curve)}; {averaged}."
+    return f"The value is the average over {curve.members} {members}, {count_items(curve)}; {averaged}.{apart}"
 
 
 def count_items(curve: Curve) -> str:

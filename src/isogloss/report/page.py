@@ -29,7 +29,7 @@ from isogloss.figure import COLOURS, SHADES, Figure, Line, Panel, language_look
 from isogloss.files import write_bytes
 from isogloss.measures.registry import describe
 from isogloss.papers.paper import find, names as paper_names
-from isogloss.papers.results import Results
+from isogloss.papers.results import Results, judging
 from isogloss.progress import progress
 from isogloss.recipes.word_map import draw_later
 from isogloss.report import curves, drift_view, map_view, score_views, training_view, word_map
@@ -73,6 +73,7 @@ def view_of(run: RunFolder) -> View:
     about = {
         "conditions": str(run.record.get("conditions", "")),
         "findings": findings,
+        "judging": judging(results),
         "count": Counter(finding.verdict for finding in findings),
         "tables": list(paper.tables(results)),
     }

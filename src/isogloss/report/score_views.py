@@ -31,7 +31,7 @@ METHODS = {"lexicon": "csls", "rotate": "cosine"}  # what the papers read; the o
 METHOD_NAMES = {"lexicon": "CSLS", "rotate": "cosine"}
 STATIC = "static: "
 FLAT = -1  # where curves are read that have no layer
-COUNTED = ("coverage", "identical", "p@1_behind", "cka_retrieval")
+COUNTED = ("coverage", "identical", "p@1_behind", "p@1_best", "cka_retrieval")
 MOST_PAIRS = 8
 FEW_MAPPINGS, FEW_SETS = 3, 2  # that have room for their intervals
 TEXTS = {"train": "the text learned from", "test": "the text looked up"}
@@ -199,6 +199,9 @@ def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
     behind = [pair for part in select(same, measure="p@1_behind") for pair in part.readings.items()]
     tied = sorted(layer for layer, reading in behind if reading.low <= 0)
     ties = f"; {curves.name_layers(tied)} cannot be told apart" if len(tied) > 1 else ""
+    for part in select(same, measure="p@1_best"):
+        ties += f"; with the layer chosen on half of the {UNITS[best.task]}s and read on the other half, "
+        ties += part.peak.say(number)
     yield (
         f"{head}Most translations are found {where} with {best.condition}: {peak.say(number)} of {peak.n:,} "
         f"{UNITS[best.task]}s have theirs nearest of all by {METHOD_NAMES[best.task]}, where chance gives "

@@ -1,7 +1,9 @@
 """The one table: every answer of the toolkit is a row with the same columns.
 
 The answer: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both),
-the chance `floor`, the number `n` of items, and the `published` value where a paper has one. The coordinates:
+the chance `floor`, the number `n` of items, and the `published` value where a paper has one. Rows that claims are
+judged on also have `parts`: the value without each twentieth of the items in turn, between spaces, by which rows on the
+same items are compared (`isogloss.measures.statistics.two_way_mean`). The coordinates:
 
     model, other_model    what was measured, and what it was compared with
     layer, other_layer    cuts: 0 is the embedding output, k the output of block k
@@ -24,6 +26,7 @@ so a table read back equals the table written. Rows of schema 1 had `plan`, `met
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any, SupportsFloat
 
 import pandas as pd
@@ -35,7 +38,7 @@ ANSWER = ("measure", "value", "low", "high", "over", "floor", "n", "published")
 _MODELS = ("model", "other_model", "layer", "other_layer")
 _TEXT = ("task", "data", "source", "target", "unit", "pooling")
 COORDINATES = (*_MODELS, *_TEXT, "plan", "method", "selection", "condition", "settings", "step", "seed")
-COLUMNS = ANSWER + COORDINATES
+COLUMNS = (*ANSWER, *COORDINATES, "parts")
 KEY = ("measure", *COORDINATES)
 UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows about a model before any training
 
@@ -45,23 +48,27 @@ Row = Mapping[str, Any]
 def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
     """Make one row; unknown column names are refused.
 
-    value: a number, or an estimate with a `value` and such of `low`, `high`, `floor` and `n` as it has, for instance
-    `isogloss.measures.statistics.Interval`. An interval is over items unless `over` says otherwise. `settings` may be
-    given as a mapping.
+    value: a number, or an estimate with a `value` and such of `low`, `high`, `floor`, `n` and `parts` as it has, for
+    instance `isogloss.measures.statistics.Interval`. An interval is over items unless `over` says otherwise. `settings`
+    may be given as a mapping, `parts` as numbers.
 
     >>> row("gap", 0.25, low=0.2, high=0.3, settings={"rate": 2e-5})
     {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
     """
     if not isinstance(value, SupportsFloat):
-        answer = {name: getattr(value, name, None) for name in ("low", "high", "floor", "n")}
+        answer = {name: getattr(value, name, None) for name in ("low", "high", "floor", "n", "parts")}
         rest = {name: cell for name, cell in answer.items() if is_given(cell) and (name, cell) != ("n", 0)} | rest
         value = value.value
     if unknown := set(rest) - set(COLUMNS):
         raise TypeError(f"no such column: {', '.join(sorted(unknown))}")
     if isinstance(settings := rest.get("settings"), Mapping):
         rest["settings"] = settings_text(settings)
-    if is_given(rest.get("low")) and not rest.get("over"):
-        rest["over"] = "items"
+    over = rest.pop("over", None)
+    if is_given(rest.get("low")):
+        rest["over"] = over or "items"
+    if not isinstance(rest.get("parts", ""), str):
+        parts = [float(part) for part in rest.pop("parts")]
+        rest |= {"parts": " ".join(f"{part:.6g}" for part in parts)} if parts and all(map(isfinite, parts)) else {}
     return {"measure": measure, "value": float(value), **rest}
 
 

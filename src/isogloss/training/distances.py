@@ -21,7 +21,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.measures.cka import CkaStream
 from isogloss.measures.geometry import cosine_distances, l2_distances, procrustes_distance, procrustes_floor
-from isogloss.measures.statistics import jackknife_interval
+from isogloss.measures.statistics import PARTS, jackknife_interval
 from isogloss.progress import listening, silent
 from isogloss.seeds import seed_of
 from isogloss.stack.stack import Part, Stack, measuring, reading
@@ -35,7 +35,6 @@ Distance = Literal["l2", "cosine", "cka", "procrustes"]
 
 ANY_WIDTH = ("cka",)  # compares spaces of different widths too
 FEWEST = 4  # items of a debiased CKA
-BLOCKS, BLOCK = 20, 128  # of CKA's jackknife: about so many, of at most so many items
 PADDED_TOGETHER = 16  # sentences of a padded batch: the paper's evaluation batch
 
 
@@ -119,9 +118,9 @@ def distance_probe(
     reference: the other model's vectors; other: its name in the readings.
 
     Readings, each with `layer` and the same `other_layer`, `n` words and `unit` "word" (or "position"):
-    `l2_drift` and `cosine_drift`, means with a jackknife interval over sentences; `cka`, debiased, with its jackknife
-    interval over blocks and the floor of shuffled pairs; `procrustes_distance` with its floor. `method` is "attention"
-    where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
+    `l2_drift` and `cosine_drift`, means with a jackknife interval over parts of the sentences; `cka`, debiased, with
+    its jackknife interval and the floor of shuffled pairs; `procrustes_distance` with its floor. `method` is
+    "attention" where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
     """
     depths = f"{other} has {len(reference.cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}"
     compared = "layers are compared one by one; choose a model of the same depth"
@@ -201,13 +200,16 @@ def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int
         floor = procrustes_floor(x, y, seed=seed)
         return {"measure": "procrustes_distance", "value": procrustes_distance(x, y), "floor": floor}
     if name == "cka":
-        pair = CkaStream([("x", "y")], block=max(FEWEST, min(BLOCK, len(x) // BLOCKS)), seed=seed)
+        pair = CkaStream([("x", "y")])
         pair.update({"x": x, "y": y})
         return {"measure": "cka", **asdict(pair.estimate("x", "y"))}
     distances, most = (l2_distances, float("inf")) if name == "l2" else (cosine_distances, 2.0)
     values = distances(x, y).cpu()  # (items,)
-    # A delete-one-sentence jackknife: words of a sentence are not independent.
-    totals = torch.zeros(int(sentences.max()) + 1, dtype=values.dtype).index_add_(0, sentences, values)
-    without = (values.sum() - totals) / (len(values) - torch.bincount(sentences))
+    # A jackknife over parts of neighbouring sentences: words of a sentence are not independent.
+    count = int(sentences.max()) + 1
+    parts = sentences * min(PARTS, count) // count  # of each word
+    totals = torch.zeros(min(PARTS, count), dtype=values.dtype).index_add_(0, parts, values)
+    without = (values.sum() - totals) / (len(values) - torch.bincount(parts))
     mean = jackknife_interval(float(values.mean()), without).clipped(0.0, most)
-    return {"measure": f"{name}_drift", "value": mean.value, "low": mean.low, "high": mean.high}
+    answer = {"value": mean.value, "low": mean.low, "high": mean.high, "parts": mean.parts}
+    return {"measure": f"{name}_drift", **answer}

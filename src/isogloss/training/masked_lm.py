@@ -31,6 +31,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
+from isogloss.measures.statistics import PARTS
 from isogloss.progress import progress
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, family_of, trainable_family
@@ -52,7 +53,6 @@ SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a
 RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
 PREPARED_AT_ONCE = 2**16  # sentences that are masked together
 SHORTEST = 8  # tokens of a last stream that is worth predicting in
-BLOCKS = 20  # of a jackknife
 TOKENISED_AT_ONCE = 2_048  # sentences
 STEPS_AT_ONCE = 16  # steps whose texts are drawn together, the first of which tell how many rows a step needs
 
@@ -766,13 +766,16 @@ def perplexities(
     whole = Likelihood(0.0, 0, 0, 0, 0)
     for size, (totals, counts) in zip(sizes, losses, strict=True):
         whole += Likelihood(float(totals.sum()), int(counts.sum()), *size)
-    blocks = min(BLOCKS, *(len(totals) for totals, _ in losses))
+    blocks = min(PARTS, *(len(totals) for totals, _ in losses))
     # Sums over consecutive blocks of streams, (blocks,), of nats and of tokens.
     totals, counts = (
         torch.stack([torch.stack([part.sum() for part in each.tensor_split(blocks)]) for each in side]).sum(dim=0)
         for side in zip(*losses, strict=True)
     )
     for unit in UNITS:
-        low, high = perplexity_interval(totals, counts, rate=tokens_per(whole, unit))
+        rate = tokens_per(whole, unit)
+        low, high = perplexity_interval(totals, counts, rate=rate)
         reading = {"measure": "perplexity", "value": perplexity(whole, unit), "low": low, "high": high}
+        if blocks == PARTS:
+            reading["parts"] = (rate * (totals.sum() - totals) / (counts.sum() - counts)).exp().tolist()
         yield reading | {"n": whole.count, "target": target, "unit": unit}
