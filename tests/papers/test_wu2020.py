@@ -476,7 +476,7 @@ def test_texts_are_cut_written_and_then_need_no_data_any_more(tmp_path):
     ("text", "size", "part"),
     [
         (None, 1000, r"is no folder; --text is a folder of text to pretrain on"),
-        (".", 1000, "has no text of en: no file is named"),
+        (".", 1000, "has no text of en to pretrain on: no file is named"),
         ("text", 10**6, "a second model of it needs other text"),
     ],
 )
@@ -583,7 +583,7 @@ def test_the_command_prints_tables_and_findings(reproduced, monkeypatch, capsys)
     assert code == 0, told
     for part in ("qaa-qab, bilingual", "Figure 6: sentences found", "Figure 5, NER", "Figure 4", "Table 1", "Findings"):
         assert part in shown
-    assert shown.count("not judged:") + shown.count("held:") >= 12
+    assert sum(shown.count(verdict) for verdict in ("not judged:", "held:", "held, open:")) >= 12
 
 
 def test_the_report_shows_the_papers_own_figures(reproduced, tmp_path):
@@ -622,7 +622,8 @@ def test_a_dry_run_tells_jobs_and_cost_and_needs_nothing(monkeypatch, capsys, tm
     assert code == 0, told
     assert not list(tmp_path.iterdir())
     assert (
-        "--depth 8 --heads 12 --dropout 0.1 --length 256" in shown
+        "--depth 8" in shown
+        and "--heads 12 --dropout 0.1 --length 256" in shown
         and "--width 768" in shown
         and "--decay inverse-sqrt" in shown
     )

@@ -284,6 +284,7 @@ def _contents(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     """
     source, size, tested = scale.source, scale.text_bytes, scale.tested
     folder = Path(scale.text) if scale.text else data / "train"
+    require(folder.is_dir(), f"{folder} is no folder; --text is a folder of text to pretrain on")
     for language in (source, *scale.targets) if size is not None else ():
         files = [path for path in sorted(folder.glob(f"*.{language}.txt*")) if path.name.split(".")[0] not in PARALLEL]
         require(files, f"{folder} has no text of {language} to pretrain on: no file is named *.{language}.txt")
