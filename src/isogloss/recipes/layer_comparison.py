@@ -67,9 +67,7 @@ def layer_rows(
         scores = torch.stack([count * mean.value - (count - 1) * mean.without for mean in known])  # (layers, count)
         judged = torch.empty_like(scores[0])
         for half in (0, 1):
-            means_there = (
-                scores[:, 1 - half :: 2].mean(dim=1).round(decimals=9)
-            )  # so that equal ones are
+            means_there = scores[:, 1 - half :: 2].mean(dim=1).round(decimals=9)  # so that equal ones are
             judged[half::2] = scores[means_there.argmax(), half::2]
         read = mean_of_hits(judged, best.floor)
         estimate = jackknife_interval(read.value, read.without, floor=read.floor).clipped(least, 1.0)
