@@ -164,9 +164,8 @@ def _pair_name(part: Curve) -> str:
 def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
     """Languages (or directions, where there are two languages) by layer, as shades."""
     few = len(run.languages) < 3
-    pairs = dict.fromkeys(map(_pair_name, parts if few else ()))
-    rows = {name: average([part for part in parts if _pair_name(part) == name]) for name in pairs}
-    rows = rows or by_partner(parts, run.centre)
+    pairs = curves.grouped(parts, _pair_name).items() if few else ()
+    rows = {name: average(group) for name, group in pairs} or by_partner(parts, run.centre)
     ranked = sorted(rows, key=lambda code: -sum(reading.value for reading in rows[code].readings.values()))
     alone = few or not any(part.target for part in parts)
     told = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
