@@ -195,7 +195,6 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
                 f"{title}{f', {code}' if code else ''}",
                 " ".join(filter(None, (f"{printable(run.model)}.", over, "Layer 0: embedding output."))),
                 [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
-                kind="shades",
                 section="step-grid",
                 measure=about.name,
                 page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
