@@ -10,15 +10,14 @@ the first seven differ in both.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 NOTHING = "–"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "star", "hexagon")
 SHADES = ("#f5f1e6", "#d9e4d3", "#a5cbbf", "#62a5a6", "#2f7b8c", "#1b5270", "#12294a")
 INK, QUIET, RULE, PAPER, DARK = "#1f2a33", "#66707a", "#e4e0d6", "#ffffff", "#12294a"
-CHANCE, REFERENCE = "#8a8577", "#CC79A7"
 DASHES = 3
+GRIDS = ("step-grid", "heat-map", "matrix")  # sections of grids
 FILE_NAMES = {"p@1": "retrieval"}
 
 
@@ -108,9 +107,8 @@ class Figure:
         log: whether the vertical axis counts in factors.
         xlabel: the name of the horizontal axis.
         ticks: what stands at positions of the horizontal axis, where numbers would not say it.
-        kind: `curves`, `shades` (a grid, a line a row, a step a column) or `matrix` (a grid, a line a cell, of which
-            the value at the chosen step is shown).
-        section: the id of the page's section that it belongs to.
+        section: the id of the page's section that it belongs to. In `step-grid` and `heat-map` it is a grid, a line a
+            row and a step a column; in `matrix` a line is a cell, of which the value at the chosen layer is shown.
         measure: what is measured, where that is one thing: it tells what is better, and the axis.
         chosen: the entries of the menus that are chosen at first, and that the files show.
         columns: how many panels stand side by side; 0 lets their number decide.
@@ -127,7 +125,6 @@ class Figure:
     log: bool = False
     xlabel: str = "step"
     ticks: Mapping[float, str] = field(default_factory=dict)
-    kind: Literal["curves", "shades", "matrix"] = "curves"
     section: str = "scores"
     measure: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)

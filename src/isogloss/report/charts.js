@@ -6,7 +6,7 @@ const SIZES = {
   alone: { width: 860, height: 360, left: 60, right: 16, top: 12, bottom: 42 },
 };
 const DASHES = ["", "6 3", "2 2"];
-const FIGURE = { kind: "curves", section: "scores", xlabel: "step", ylabel: "", chosen: {} };
+const FIGURE = { section: "scores", xlabel: "step", ylabel: "", chosen: {} };
 const AXIS_STEPS = [[1], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 8]];
 
 /* The figures of a section, each with its run; a line has its numbers beside its look. */
@@ -436,7 +436,7 @@ function gridSection(root, section) {
     const best = Number(figure.chosen.Layer);
     const text = (step) => (step === best && figure.better !== "neither" ? `${step} (best)` : String(step));
     const entry = (step) => html("option", { value: step, selected: step === best }, text(step));
-    if (figure.kind === "matrix") layers.select.replaceChildren(...stepsOf(figure).map(entry));
+    if (figure.section === "matrix") layers.select.replaceChildren(...stepsOf(figure).map(entry));
     show(best);
   }
   const controls = [pick && pick.node, measures.node, section === "matrix" ? layers.node : null];
@@ -457,7 +457,7 @@ function cellOf(line, step, same) {
 /* A grid of shaded cells: labels, values where there is room, and the key to the shades. */
 function gridFigure(figure, layer) {
   const [panel] = figure.panels;
-  const matrix = figure.kind === "matrix";
+  const matrix = figure.section === "matrix";
   const steps = stepsOf(figure);
   const names = (figure.ticks || []).map(([, text]) => text);
   const byCell = new Map(panel.lines.map((line) => [String(line.cell), line]));

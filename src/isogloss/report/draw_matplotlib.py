@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from isogloss.errors import InputError
-from isogloss.figure import CHANCE, COLOURS, DARK, INK, QUIET, REFERENCE, RULE, SHADES, Figure, Line, Panel, printable
+from isogloss.figure import COLOURS, DARK, GRIDS, INK, QUIET, RULE, SHADES, Figure, Line, Panel, printable
 from isogloss.files import write_bytes
 from isogloss.measures.registry import describe
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
 DPI = 160
+CHANCE, REFERENCE = "#8a8577", "#CC79A7"
 MOST_COLUMNS, MOST_TICKS = 4, 14
 BESIDE = 2.4  # inches that the legend of a single panel takes
 MOST_INSIDE = {False: 4, True: 3}  # curves that a legend inside a panel has room for, in small panels fewer
@@ -208,7 +209,7 @@ def caption(sheet: "Drawing", text: str) -> None:
 
 def write_figure(figure: Figure, out: Path) -> list[Path]:
     """Draw a figure into a folder, as its menus are chosen at first, and return the files; inside `drawing()`."""
-    sheet = _draw_curves(figure) if figure.kind == "curves" else _draw_grid(figure)
+    sheet = _draw_grid(figure) if figure.section in GRIDS else _draw_curves(figure)
     layer = figure.chosen.get("Layer")
     along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""
     title = f"{figure.title} at layer {layer}" if layer else f"{figure.title} {along}".strip()
@@ -374,7 +375,7 @@ def _draw_grid(figure: Figure) -> "Drawing":
     from matplotlib.patches import Rectangle
 
     lines = _visible(figure)[0].lines
-    if figure.kind == "matrix":
+    if figure.section == "matrix":
         rows = columns = list(figure.ticks.values())
         layer = float(figure.chosen["Layer"])
         values = {line.cell: _at(line, layer) for line in lines}
@@ -391,7 +392,7 @@ def _draw_grid(figure: Figure) -> "Drawing":
     low, high = shade_range(float(np.nanmin(cells)), float(np.nanmax(cells)), about.axis)
     shades = LinearSegmentedColormap.from_list("isogloss", SHADES[:: -1 if about.better == "lower" else 1])
     image: Any = axes.imshow(cells, cmap=shades, aspect="auto", vmin=low, vmax=high, interpolation="nearest")
-    slanted = figure.kind == "matrix" and any(len(label) > 4 for label in columns)
+    slanted = figure.section == "matrix" and any(len(label) > 4 for label in columns)
     named = range(0, len(columns), ceil(len(columns) / MOST_NAMED_COLUMNS) if wide >= 0.24 else ceil(len(columns) / 10))
     look: dict[str, Any] = {"rotation": 45, "ha": "left", "rotation_mode": "anchor"} if slanted else {}
     axes.set_xticks(named, [printable(columns[index]) for index in named], **look)
@@ -404,7 +405,7 @@ def _draw_grid(figure: Figure) -> "Drawing":
         light = dark != (about.better == "lower")
         text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if light else INK}
         axes.text(column, row, f"{cells[row, column]:.2f}", **text)
-    if figure.kind == "matrix":
+    if figure.section == "matrix":
         for index in range(len(rows)):
             axes.add_patch(Rectangle((index - 0.5, index - 0.5), 1, 1, facecolor="#e2e6ea"))
     bar = sheet.colorbar(image, ax=axes, fraction=0.03, pad=0.02)

@@ -164,9 +164,8 @@ def _pair_name(part: Curve) -> str:
 def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
     """Languages (or directions, where there are two languages) by layer, as shades."""
     few = len(run.languages) < 3
-    pairs = dict.fromkeys(map(_pair_name, parts if few else ()))
-    rows = {name: average([part for part in parts if _pair_name(part) == name]) for name in pairs}
-    rows = rows or by_partner(parts, run.centre)
+    pairs = curves.grouped(parts, _pair_name).items() if few else ()
+    rows = {name: average(group) for name, group in pairs} or by_partner(parts, run.centre)
     ranked = sorted(rows, key=lambda code: -sum(reading.value for reading in rows[code].readings.values()))
     alone = few or not any(part.target for part in parts)
     told = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
@@ -175,7 +174,6 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
         name,
         caption=f"{told} {EMBEDDING}".strip(),
         panels=[Panel("", lines, note=f"{told[:-1]}; the rows are sorted." if told else "")],
-        kind="shades",
         section="heat-map",
         xlabel="layer",
         ylabel="direction" if alone and parts[0].target else "language",
@@ -213,7 +211,6 @@ def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look
         name,
         caption=note,
         panels=[Panel("", lines, note=note)],
-        kind="matrix",
         section="matrix",
         xlabel="" if symmetric else "to",
         ylabel="" if symmetric else "from",

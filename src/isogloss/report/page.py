@@ -25,7 +25,7 @@ import pandas as pd
 
 from isogloss import __version__
 from isogloss.errors import InputError, require
-from isogloss.figure import COLOURS, SHADES, Figure, Line, Panel, language_look
+from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel, language_look
 from isogloss.files import write_bytes
 from isogloss.measures.registry import describe
 from isogloss.papers.paper import find, names as paper_names
@@ -264,7 +264,7 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
                 lines.append(look if line.cell else {**look, "colour": ink})
             panels.append({**_differing(panel, leave=("lines",)), "lines": lines})
         measure = describe(figure.measure)
-        words = measure.explanation or figure.caption if figure.kind == "curves" else ""
+        words = measure.explanation or figure.caption if figure.section not in GRIDS else ""
         facts = {"words": words, "better": measure.better, **({"axis": measure.axis} if measure.axis else {})}
         about = _differing(figure, leave=("panels", "page_only", "caption", "measure"))
         drawn.append({**about, **facts, "panels": panels})

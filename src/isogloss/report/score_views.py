@@ -63,14 +63,9 @@ def _named(part: Curve) -> tuple[str, str]:
     return language_name(part.source), language_name(part.target)
 
 
-def _title(run: RunFolder) -> str:
-    """Both models by name, where there are two."""
-    beside = [name for name in run.rows["other_model"].unique() if name]
-    return f"{run.model} and {beside[0]}" if len(beside) == 1 else ""
-
-
-def _models(part: Curve) -> str:
-    return " and ".join(filter(None, (part.model, part.other_model)))
+def _models(model: str, *others: str) -> str:
+    """The models by name, the second where there is one."""
+    return " and ".join(filter(None, (model, *others)))
 
 
 def _layer_figure(
@@ -78,9 +73,8 @@ def _layer_figure(
 ) -> Figure:
     """A figure by layer, whose file is called by a name and by these fields of one of its curves."""
     name = "-".join((name, *(file_name(getattr(part, column)) for column in columns)))
-    return Figure(
-        name, title, f"{_models(part)}, {part.data}: {caption} {map_view.EMBEDDING}", panels, score, xlabel="layer"
-    )
+    about = f"{_models(part.model, part.other_model)}, {part.data}"
+    return Figure(name, title, f"{about}: {caption} {map_view.EMBEDDING}", panels, score, xlabel="layer")
 
 
 def _table(
@@ -185,7 +179,8 @@ def lookup_view(run: RunFolder) -> View:
         facts = map_view.layer_facts(replace(best, method=""), run.depth)[0 if layered else 1 :]
     heading = pairs[0].best.task if pairs else "alike"
     figures = [figure for _, own in shown for figure in own]
-    return View("lookup", verdict, facts, figures, [table for table, _ in shown], heading, title=_title(run))
+    title = _models(run.model, *run.rows["other_model"].unique())
+    return View("lookup", verdict, facts, figures, [table for table, _ in shown], heading, title=title)
 
 
 def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
@@ -269,8 +264,8 @@ def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
     ]
     title = f"{' and '.join(_named(first))}, {TEXTS[first.condition]}"
     note = (
-        f"{_models(first)}; {first.data}, n = {most:,}. Brackets hold 95% intervals: one block of "
-        "sentences is left out at a time. Chance is what shuffled pairs give."
+        f"{_models(first.model, first.other_model)}; {first.data}, n = {most:,}. Brackets hold 95% intervals: one "
+        "block of sentences is left out at a time. Chance is what shuffled pairs give."
     )
     table = _table(f"CKA, {title}", _layers(alike.values()), columns, note)
     caption = f"CKA of {most:,} sentences. Bands: 95% intervals."
@@ -280,10 +275,7 @@ def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
 
 def stitchings(frame: pd.DataFrame) -> list[dict[str, Curve]]:
     """Every test set of the target, in order of appearance: the main score by way, and that of the source, by layer."""
-    rows = frame[frame["layer"].notna() & frame["task"].ne("") & frame["step"].isna()]
-    if (rows["seed"].isna() & rows["measure"].eq("gap")).any():
-        rows = rows[rows["seed"].isna()]
-    stitched = []
+    rows, stitched = results(frame[frame["layer"].notna()]), []
     for same in grouped(curves.curves(rows), attrgetter("model", "other_model", "task", "source")).values():
         for target, data, measure in grouped(select(same, measure="gap"), attrgetter("target", "data", "unit")):
             scores = select(same, measure=measure)
@@ -320,15 +312,12 @@ def stitch_view(run: RunFolder) -> View:
         )
         columns = [(f"in {source}" if way == HOME else way, part) for way, part in ways.items()]
         tables.append(_table(f"{score}, {title}", _layers([top]), columns, note))
-        lines = [
-            part.line(
-                f"{source}, trained in" if way == HOME else f"{target}, {way}", **PLAIN, band=way in (HOME, STITCHED)
-            )
-            for way, part in ways.items()
-        ]
+        labels = {way: f"{source}, trained in" if way == HOME else f"{target}, {way}" for way in ways}
+        lines = [ways[way].line(labels[way], **PLAIN, band=way in (HOME, STITCHED)) for way in ways]
         panel, caption = Panel("", lines, floor=_floor(top)), f"{BANDS[over_seeds]}."
         figures.append(_layer_figure(top, ("task", "target", "data"), "stitch", title, caption, [panel], score))
-    return View("training", verdict, facts, figures, tables, "stitch", title=_title(run))
+    title = _models(run.model, *run.rows["other_model"].unique())
+    return View("training", verdict, facts, figures, tables, "stitch", title=title)
 
 
 def results(frame: pd.DataFrame) -> pd.DataFrame:

@@ -141,14 +141,11 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
 
     Without leading lines, trainings are averaged. None where nothing could be compared.
     """
-    led = [(panel, panel.lead) for panel in charts if panel.lead is not None]
-    led = led or [(panel, average(panel.lines)) for panel in charts if panel.by_training]
-    if not led:
-        return None
-    last = max(curve.at[-1] for _, curve in led)
-    sign = -1 if describe(led[0][0].measure).better == "lower" else 1
-    ends = [(sign * curve.last.value, panel) for panel, curve in led if curve.at[-1] == last]
-    return max(ends, key=lambda end: (end[0], -(end[1].layer or 0)))[1]
+    led = [(panel, panel.lead or average(panel.lines)) for panel in charts if panel.lead or panel.by_training]
+    last = max((curve.at[-1] for _, curve in led), default=0)
+    sign = -1 if describe(charts[0].measure).better == "lower" else 1
+    ends = {panel: (sign * curve.last.value, -(panel.layer or 0)) for panel, curve in led if curve.at[-1] == last}
+    return max(ends, key=ends.__getitem__, default=None)
 
 
 def step_figures(run: RunFolder) -> Iterator[Figure]:
@@ -198,7 +195,6 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
                 f"{title}{f', {code}' if code else ''}",
                 " ".join(filter(None, (f"{printable(run.model)}.", over, "Layer 0: embedding output."))),
                 [Panel("", shades, note="Each cell averages all directions; move over it for its interval.")],
-                kind="shades",
                 section="step-grid",
                 measure=about.name,
                 page_only=bool(code) or len(shades[0].steps) < 2 or not flat,
