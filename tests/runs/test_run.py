@@ -121,7 +121,7 @@ def test_a_damaged_table_is_named_by_line(tmp_path):
     run.append(ROWS)
     file = tmp_path / "run" / "rows.csv"
     file.write_text(file.read_text().replace("\ncka,1e-17", "\nx"))
-    with pytest.raises(InputError, match=r"rows\.csv:3: 24 cells instead of 25"):
+    with pytest.raises(InputError, match=r"rows\.csv:3: 25 cells instead of 26"):
         read_rows(tmp_path / "run")
     with pytest.raises(InputError, match="is no run folder"):
         read_rows(tmp_path)
