@@ -12,9 +12,10 @@ import isogloss as ig
 from isogloss import cli
 from isogloss.papers import hussain2020
 from isogloss.papers.hussain2020 import PLANS, PUBLISHED
-from isogloss.papers.paper import TOY, Request, find, join_jobs, outline_lines, selected
+from isogloss.papers.paper import TOY, Request, find, join_jobs, names, outline_lines, selected, summary
 from isogloss.recipes import jobs as jobs_module
 from isogloss.runs import read_facts, read_rows
+from isogloss.runs.table import frame
 from tiny_commands import command_line, parse
 from tiny_reproduction import make_small
 
@@ -117,6 +118,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
 
 def test_texts_alone_are_written_and_are_enough_where_the_data_is_not(tmp_path, monkeypatch):
     make_small(monkeypatch)
+    assert all(summary(find(name), frame([])) == [] for name in names())  # what the command prints then
     rows = ig.reproduce("hussain2020", out=tmp_path / "run", seeds=1, only="texts", device="cpu")
     assert rows.empty and {path.name for path in (tmp_path / "run").iterdir()} >= {"run.json", "text"}
     assert not (tmp_path / "run" / "multilingual").exists() and not (tmp_path / "run" / "jobs").exists()

@@ -435,7 +435,9 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
 
 
 def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
-    """The paper's tables and what became of its claims, as text."""
+    """The paper's tables and what became of its claims, as text; nothing where no job is finished."""
+    if rows.empty:
+        return []
     results = Results(rows)
     judged = "\n".join(["Findings", judging(results), *(finding.sentence for finding in paper.findings(results))])
     return [*(as_text(table) for table in paper.tables(results)), judged]
