@@ -329,6 +329,41 @@ def test_dropout_on_a_gpu_that_is_not_the_first_is_new_at_each_step():
     assert torch.equal(drawn(1), drawn(1)) and not torch.equal(drawn(1), drawn(2))
 
 
+@pytest.mark.parametrize("sound", [False, True])
+def test_cudnn_attention_runs_only_where_its_gradients_are_sound(sound):
+    enabled = torch.backends.cuda.cudnn_sdp_enabled
+    one, seen = training(), []
+    plain = one.objective
+
+    def loss(rows, name):
+        seen.append(enabled())
+        return plain.loss(rows, name)
+
+    one.objective = replace(plain, loss=loss, cudnn=sound)
+    before = enabled()
+    one.update()
+    assert before and seen == [sound] and enabled() == before
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_gradients_of_masked_attention_over_64_tokens_are_numbers_on_a_gpu():
+    """cuDNN's kernel divided by nothing where all scores of a query were below -88 (pytorch issue 196678)."""
+    query, key, value = (torch.randn(2, 1, 64, 64, device="cuda") for _ in range(3))
+    query, key = 0.1 * query, 0.1 * key
+    query[..., 0], key[..., 0] = 1, -120 * math.sqrt(64)
+    model = torch.nn.ParameterList([query, key, value])
+    mask = torch.ones(2, 1, 64, 64, dtype=torch.bool, device="cuda")
+
+    def loss(rows, name):
+        halves = [weight.bfloat16() for weight in model]
+        return torch.nn.functional.scaled_dot_product_attention(*halves, mask, 0.1).square().sum()
+
+    one = training(Tower(), objective=Objective(lambda _: [Part({"x": torch.zeros(1)})], loss, lambda _: 1))
+    one.model, one.processes = model, Processes(0, 1, torch.device("cuda:0"))
+    one._total, one._count = one._total.cuda(), one._count.cuda()
+    assert all(gradient.isfinite().all() for gradient in gradients_of_a_step(one).values())
+
+
 def test_weights_spoiled_after_a_last_good_loss_are_not_kept(tmp_path):
     one = training(steps=6, report=2)
     update = one.update

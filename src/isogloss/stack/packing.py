@@ -16,7 +16,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 from isogloss.stack.families import FAMILIES, Family
@@ -24,8 +23,6 @@ from isogloss.stack.families import FAMILIES, Family
 NAME = "isogloss_packed"
 OPAQUE = "isogloss_packed_opaque"
 WHOLE = "isogloss_whole"
-# Not cuDNN's: its gradients are not numbers for some inputs on an H100 or H200 (pytorch issue 196678).
-SOUND = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
 
 def packed_attention(
@@ -59,16 +56,15 @@ def packed_attention(
         return out.unsqueeze(0), None
     pieces = []
     start = 0
-    with sdpa_kernel(SOUND):
-        for length, same in groupby(cu_seq_lens_q.diff().tolist()):
-            count = len(list(same))
-            stop = start + count * length
-            shape = (query.shape[1], count, length, query.shape[3])
-            piece = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
-            mask = None if window is None else _band(length, window, q.device)
-            out = scaled_dot_product_attention(piece[0], piece[1], piece[2], mask, dropout, scale=scaling)
-            pieces.append(out.transpose(1, 2).flatten(0, 1))  # (count * length, heads, width)
-            start = stop
+    for length, same in groupby(cu_seq_lens_q.diff().tolist()):
+        count = len(list(same))
+        stop = start + count * length
+        shape = (query.shape[1], count, length, query.shape[3])
+        piece = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
+        mask = None if window is None else _band(length, window, q.device)
+        out = scaled_dot_product_attention(piece[0], piece[1], piece[2], mask, dropout, scale=scaling)
+        pieces.append(out.transpose(1, 2).flatten(0, 1))  # (count * length, heads, width)
+        start = stop
     return torch.cat(pieces).unsqueeze(0), None  # (1, tokens, heads, width)
 
 
@@ -152,6 +148,21 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
             yield
 
     return around
+
+
+@contextmanager
+def cudnn_attention(allowed: bool) -> Iterator[None]:
+    """Whether attention on a GPU may run cuDNN's kernel inside the block.
+
+    With a mask and rows of an odd multiple of 64 tokens its gradients are not numbers where all scores of a query are
+    very low (torch 2.11 on an H100 or H200, pytorch issue 196678); rows of a multiple of 128 are sound.
+    """
+    before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    torch.backends.cuda.enable_cudnn_sdp(allowed and before)
+    try:
+        yield
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
 
 
 def half_norms(models: Sequence[Any]) -> None:

@@ -29,6 +29,7 @@ from isogloss.errors import InputError, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import progress
 from isogloss.seeds import seed_of, seeded
+from isogloss.stack.packing import cudnn_attention
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.probes import Probe, Reading, arithmetic
@@ -188,7 +189,8 @@ class Objective:
 
     draw(step): the whole batch of that step, in parts, a pure function of the step. loss(rows, name): the loss of some
     rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in. after():
-    called once the weights of a step have moved, such as for an average of weights that follows them.
+    called once the weights of a step have moved, such as for an average of weights that follows them. cudnn: whether
+    every row has a length for which the gradients of cuDNN's attention are sound, see `cudnn_attention`.
     """
 
     draw: Callable[[int], Sequence[Part]]
@@ -196,6 +198,7 @@ class Objective:
     count: Callable[[Rows], Tensor | int]
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
     after: Callable[[], None] = lambda: None
+    cudnn: bool = False
 
 
 @dataclass(frozen=True)
@@ -246,7 +249,7 @@ class Training:
         with seeded(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), device):
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
-                    with arithmetic(device, half), self.objective.around():
+                    with arithmetic(device, half), cudnn_attention(self.objective.cudnn), self.objective.around():
                         total = self.objective.loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()

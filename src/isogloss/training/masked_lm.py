@@ -175,7 +175,7 @@ def masked_lm(
         require(packing, f"texts cannot share a row in the family {kind}; train it on streams")
         half_norms(packing)
         around = nullcontext
-    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around)
+    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around, cudnn=length % 128 == 0)
 
 
 def row_sampler(
