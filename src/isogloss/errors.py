@@ -10,9 +10,15 @@ from contextlib import contextmanager
 from threading import current_thread, main_thread
 from typing import Any
 
+MOST = 600  # characters of a sentence
+
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one clear sentence."""
+    """Something the user gave cannot be used; the message is one clear sentence, however long what it quotes is."""
+
+    def __init__(self, sentence: str) -> None:
+        cut = len(sentence) > MOST
+        super().__init__(f"{sentence[: MOST // 2]} ... {sentence[-MOST // 4 :]}" if cut else sentence)
 
 
 def require(condition: object, sentence: str) -> None:

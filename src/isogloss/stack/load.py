@@ -1,6 +1,7 @@
 """From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -80,6 +81,7 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
         try:
             config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
             family = family_of(config, str(name))
+            _check_weights(source, revision, config)
             model, information = kind.from_pretrained(
                 source,
                 revision=revision,
@@ -94,7 +96,7 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
             raise
         except SafetensorError as error:
             raise InputError(f"{_broken_file(source)} is damaged or cut off ({error}); copy it again") from error
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
+        except Exception as error:  # what a damaged folder makes transformers and tokenizers raise has no one class
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             if Path(source).is_dir():
                 raise InputError(f"{source} cannot be loaded as a model: {reason}") from error
@@ -180,6 +182,28 @@ def locate(name: str | Path) -> str:
     if among_runs or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
         raise InputError(f"there is no folder {name}")
     return str(name)
+
+
+def _check_weights(source: str, revision: str | None, config: Any) -> None:
+    """Refuse an index that names anything but safetensors beside it, and more layers than there are weights.
+
+    transformers would read what the index names, pickles too, and build the layers before it looks for their weights.
+    """
+    from transformers.utils import cached_file
+
+    optional = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
+    index = cached_file(source, "model.safetensors.index.json", revision=revision, **optional)
+    if index is not None:
+        facts = json.loads(Path(index).read_text(encoding="utf-8"))
+        named = set(facts["weight_map"].values())
+        wrong = [name for name in named if Path(name).name != name or not name.endswith(".safetensors")]
+        require(not wrong, f"{index} names {wrong[:1]}; only safetensors files beside it are read")
+    tensors = 0
+    for path in Path(source).glob("*.safetensors"):  # none where it is a name on the hub
+        with safe_open(path, framework="pt") as file:
+            tensors += len(file.keys())
+    layers, told = config.num_hidden_layers, Path(source) / "config.json"
+    require(not tensors or layers <= tensors, f"{told} tells of {layers:,} layers, and there are {tensors:,} weights")
 
 
 def _broken_file(source: str) -> str:

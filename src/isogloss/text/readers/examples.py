@@ -123,7 +123,7 @@ def _pair(first: str, second: str, label: str) -> SentencePair | None:
 def _json_cells(line: str) -> dict[str, str]:
     """The cells of a line of JSON by what their columns are."""
     try:
-        row = json.loads(line)
+        row = lines.parse_json(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"this line is not JSON ({error.msg})") from error
     texts = {key: each for key, each in row.items() if isinstance(each, str)} if isinstance(row, dict) else {}
@@ -170,16 +170,12 @@ def question_rows(source: Source, problem: Problem = fail) -> Iterator[FileRow]:
     seen: set[str] = set()
     for where, context, entry in _entries(file_path(source)):
         identifier, question = str(entry["id"]), None
-        asked, answers = str(entry.get("question", "")).strip(), entry.get("answers") or []
+        asked = str(entry.get("question", "")).strip()
         try:
-            if not asked or not context.strip():
+            if not asked or not isinstance(context, str) or not context.strip():
                 raise ValueError(f"the {'context' if asked else 'question'} is empty")
-            if not answers:
-                raise ValueError("there is no answer; questions without one are not asked here")
-            for answer in answers:
-                text, start = answer.get("text"), answer.get("answer_start")
-                if not isinstance(text, str) or not isinstance(start, int) or not text.strip():
-                    raise ValueError("an answer has no text or no start")
+            answers = _answers(entry.get("answers"))
+            for text, start in answers:
                 if start < 0 or not context.startswith(text, start):
                     at = context.find(text)
                     hint = "it is not in its context" if at < 0 else f"its context has it at {at}"
@@ -187,17 +183,35 @@ def question_rows(source: Source, problem: Problem = fail) -> Iterator[FileRow]:
             if identifier in seen:
                 raise ValueError("this id was there before")
             seen.add(identifier)
-            texts, starts = zip(*((answer["text"], answer["answer_start"]) for answer in answers), strict=True)
+            texts, starts = zip(*answers, strict=True)
             question = Question(identifier, asked, context, texts, starts)
         except ValueError as error:
             problem(f"{where}: {error}")
         yield FileRow(where, question, identifier, bad=question is None)
 
 
+def _answers(given: Any) -> list[tuple[str, int]]:
+    """Text and start of each answer: SQuAD's list of both together, or a list of each, as the hub has them."""
+    if isinstance(given, dict):
+        columns = [given.get(name) for name in ("text", "answer_start")]
+        pairs: list[Any] = (
+            list(zip(*columns, strict=False)) if all(isinstance(column, list) for column in columns) else [(0, 0)]
+        )
+    else:
+        rows = given if isinstance(given, list) else []
+        pairs = [(row.get("text"), row.get("answer_start")) if isinstance(row, dict) else (0, 0) for row in rows]
+    if not pairs:
+        raise ValueError("there is no answer; questions without one are not asked here")
+    for text, start in pairs:
+        if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool) or not text.strip():
+            raise ValueError("an answer has no text or no start")
+    return pairs
+
+
 def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
     """Each question as it stands in the file: where, its context, its entry."""
     try:
-        content = json.loads("\n".join(lines.read_lines(path)))
+        content = lines.parse_json("\n".join(lines.read_lines(path)))
     except json.JSONDecodeError as error:
         raise InputError(
             f"{path}:{error.lineno}: this is not JSON ({error.msg}); questions are read from SQuAD's format"

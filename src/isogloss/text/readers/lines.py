@@ -16,10 +16,12 @@ read in the same way, but has no header.
 """
 
 import gzip
+import json
 import lzma
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -125,6 +127,23 @@ def read_lines(source: Source) -> list[str]:
 def first_line(source: Source) -> str:
     """The first line only, for telling formats apart."""
     return next(stream_lines(source))[1]
+
+
+def parse_json(text: str) -> Any:
+    """What a text says in JSON; whatever is wrong with it is a `json.JSONDecodeError`, which has a line."""
+    try:
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise json.JSONDecodeError("it is nested too deeply", text, 0) from error
+    except UnicodeEncodeError as error:
+        raise json.JSONDecodeError("half a character, a lone surrogate", text, text.find("\\u")) from error
+    except ValueError as error:
+        if isinstance(error, json.JSONDecodeError):
+            raise
+        raise json.JSONDecodeError(str(error).partition(";")[0], text, 0) from error  # a number of thousands of digits
+    return value
 
 
 def plain_name(source: Source) -> str:
@@ -269,7 +288,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
     cells = first.split(BARS if bars else "\t")
     columns = None if bars else header(cells)
     if columns is not None:
-        twice = sorted({each for each in columns if each and columns.count(each) > 1})
+        twice = sorted(each for each, times in Counter(filter(None, columns)).items() if times > 1)
         require(not twice, f"{path}:1: the header names the language {', '.join(twice)} twice")
         return ParallelTable((path,), tuple(columns), path.name, has_header=True)
     known = next((each for each in (languages_of(path), languages) if each and len(each) == len(cells)), None)
