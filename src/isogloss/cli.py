@@ -12,21 +12,20 @@ import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from isogloss.errors import InputError, ended_in_order
+from isogloss.errors import InputError
 from isogloss.progress import bar
 from isogloss.recipes import RECIPES
 
-INTERRUPTED = 130
-STOPPED = {INTERRUPTED: "interrupted", 143: "terminated"}  # exit codes of a command that was stopped
+INTERRUPTED, TERMINATED = 130, 143
+STOPPED = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}  # exit codes of a command that was stopped
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_help_panel="Run folder")]
@@ -151,7 +150,7 @@ def carry_out(
     packages for that are installed.
     """
     from isogloss.recipes.jobs import JobsFailed
-    from isogloss.report import verdict, write_page
+    from isogloss.report import can_draw, verdict, write_page
     from isogloss.runs.run import check_folder, read_facts, read_rows
     from isogloss.training.loop import launched
 
@@ -159,7 +158,7 @@ def carry_out(
     first, failure, page = launched()[0] == 0, None, None
     if first:
         check_folder(folder, resume=resume)
-    with _bars(quiet or not first):
+    with nullcontext() if quiet or not first else bar():
         try:
             table = work(out=folder, resume=resume)
         except JobsFailed as error:
@@ -168,7 +167,7 @@ def carry_out(
                 raise
         if not first:
             return
-        if report and len(table) and _can_draw():
+        if report and len(table) and can_draw():
             page = write_page([folder], folder / "report.html")
     findings = (sentences(table) if sentences else verdict(folder)) if len(table) else []
     for sentence in [*findings, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
@@ -190,16 +189,12 @@ def recipe_parameters(recipe: Any) -> list[inspect.Parameter]:
 
 def recipe_command(name: str) -> Any:
     """Make the command of a recipe from its signature."""
-    from isogloss.recipes.recipe import find_recipe, read_options
+    from isogloss.recipes.recipe import find_recipe
 
     recipe = find_recipe(name)
 
     def run(out: str | None, resume: bool, quiet: bool, **given: Any) -> None:
-        def work(**how: Any) -> Any:
-            arguments, options = read_options(recipe, given)
-            return recipe.call(*arguments, **options, **how)
-
-        carry_out(work, Path("runs") / name, out=out, resume=resume, quiet=quiet)
+        carry_out(partial(recipe.run, given), Path("runs") / name, out=out, resume=resume, quiet=quiet)
 
     return with_parameters(run, recipe_parameters(recipe), name, recipe.call.__doc__)
 
@@ -292,7 +287,7 @@ def report_command(
     """
     from isogloss.report import write_page
 
-    with _bars(quiet):
+    with nullcontext() if quiet else bar():
         page = write_page(runs, out or runs[0] / "report.html")
     typer.echo(f"report: {page}")
 
@@ -304,7 +299,7 @@ def export_command() -> Any:
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
-        with _bars(quiet):
+        with nullcontext() if quiet else bar():
             done = export(model, folder, **given)
         for name, value in done.facts.items():
             if not name.startswith("hash"):
@@ -413,10 +408,10 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
+    # Schedulers end a command with this signal; as an interrupt, it closes what is open.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        # Schedulers end a command with this signal; as an interrupt, it closes what is open.
-        with ended_in_order(signal.SIGTERM):
-            code = app(standalone_mode=False)
+        code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:
         _fail(str(error), 2)
@@ -461,12 +456,3 @@ def _default_folder(folder: Path, *, resume: bool) -> Path:
     if resume and free == 0:
         raise InputError(f"there is no run at {folder} to resume; name it with --out")
     return numbered[free - 1 if resume else free]
-
-
-def _can_draw() -> bool:
-    """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
-    return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
-
-
-def _bars(quiet: bool) -> AbstractContextManager[None]:
-    return nullcontext() if quiet else bar()

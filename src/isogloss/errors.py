@@ -1,14 +1,8 @@
-"""The one exception a user's input can raise, and how a signal ends a process in order.
+"""The one exception a user's input can raise.
 
 Every sentence says what was wrong, where (file and line), what was expected and what to do. The command line shows
 it without a traceback and exits with code 2.
 """
-
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from threading import current_thread, main_thread
-from typing import Any
 
 
 class InputError(ValueError):
@@ -19,20 +13,3 @@ def require(condition: object, sentence: str) -> None:
     """Raise the sentence as an InputError unless the condition holds: what a function asks of what it is given."""
     if not condition:
         raise InputError(sentence)
-
-
-@contextmanager
-def ended_in_order(number: int) -> Iterator[None]:
-    """Inside the block a signal ends this process in order, and the processes that it started with it."""
-    if current_thread() is not main_thread():  # only that one may say what signals do
-        yield
-        return
-
-    def leave(*_: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        signal.signal(number, before or signal.SIG_DFL)

@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from isogloss.errors import InputError, ended_in_order, require
+from isogloss.errors import InputError, require
 from isogloss.progress import progress
-from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, last_line, start_worker
+from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_in_order, last_line, start_worker
 
 SENT = (__name__, "isogloss.recipes.jobs")  # modules whose functions machines are sent by value
 COMMAND = WORKER[1:]  # behind the name of each machine's own Python
@@ -82,7 +82,7 @@ def on_cluster(
     def execute(jobs: Sequence[Job]) -> list[Failure]:
         try:
             # Twice, since Ray has its own idea of what this signal does.
-            with ended_in_order(signal.SIGTERM), connected(address) as ray, ended_in_order(signal.SIGTERM):
+            with ended_in_order(), connected(address) as ray, ended_in_order():
                 for module in SENT:
                     ray.cloudpickle.register_pickle_by_value(sys.modules[module])
                 asked = _resolve(share or Share(), ray.nodes(), address)

@@ -35,12 +35,12 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
-from isogloss.errors import InputError, ended_in_order
+from isogloss.errors import InputError
 from isogloss.progress import progress
-from isogloss.recipes.recipe import find_recipe, read_options, recorded_arguments
+from isogloss.recipes.recipe import find_recipe, recorded_arguments
 from isogloss.runs.run import read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
@@ -128,10 +128,7 @@ def run_job(job: Job) -> None:
     """Run a job, or go on with it; one that is finished is left as it is."""
     if job.done:
         return
-    recipe = find_recipe(job.recipe)
-    arguments, options = read_options(recipe, job.options)
-    resume = (job.folder / "run.json").is_file()
-    recipe.call(*arguments, out=job.folder, resume=resume, **options)
+    find_recipe(job.recipe).run(job.options, out=job.folder, resume=(job.folder / "run.json").is_file())
 
 
 def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor: Executor | None = None) -> None:
@@ -188,7 +185,7 @@ def side_by_side(parallel: int, gpus: int = 0) -> Executor:
     def execute(jobs: Sequence[Job]) -> list[Failure]:
         waiting, failed = list(jobs), list[Failure]()
         running: list[tuple[Job, int | None, subprocess.Popen[bytes]]] = []
-        with ended_in_order(signal.SIGTERM):
+        with ended_in_order():
             try:
                 while waiting or running:
                     while waiting and len(running) < parallel:
@@ -208,6 +205,19 @@ def side_by_side(parallel: int, gpus: int = 0) -> Executor:
         return failed
 
     return execute
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Inside the block SIGTERM ends this process in order, and the processes that it started with it."""
+    if current_thread() is not main_thread():  # only that one may say what signals do
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def refuse_others(jobs: Sequence[Job]) -> None:

@@ -123,6 +123,8 @@ class Option:
 class Recipe:
     """A recipe as others use it: `check(...)` checks the arguments and returns the work, `call(...)` does the work.
 
+    `run` does it for the options of a job or of its command.
+
     Args:
         name: The command.
         check: The function that checks its arguments.
@@ -137,6 +139,11 @@ class Recipe:
     call: Callable[..., pd.DataFrame]
     options: Mapping[str, Option]
     parameters: Mapping[str, Option]
+
+    def run(self, given: Mapping[str, Any], *, out: str | Path, resume: bool) -> pd.DataFrame:
+        """Do the work in a run folder and return the table; given: options as `read_options` takes them."""
+        arguments, options = read_options(self, given)
+        return self.call(*arguments, **options, out=out, resume=resume)
 
 
 def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:

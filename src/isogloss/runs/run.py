@@ -207,7 +207,7 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
     if not path.is_file():
         require(packed.is_file(), f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
         try:
-            return table.typed(table.upgrade(pd.read_parquet(packed)))
+            return table.typed(pd.read_parquet(packed))
         except (OSError, ValueError) as error:
             raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
     text = path.read_text(encoding="utf-8")
@@ -222,7 +222,7 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
             raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(columns)}")
         entry = zip(columns, cells, strict=True)
         rows.append({name: kinds.get(name, str)(cell) for name, cell in entry if cell != ""})
-    return table.typed(table.upgrade(pd.DataFrame(rows, columns=list(columns))))
+    return table.typed(pd.DataFrame(rows, columns=list(columns)))
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
