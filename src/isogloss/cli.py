@@ -9,7 +9,6 @@ import errno
 import inspect
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -20,12 +19,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, ended_in_order
 from isogloss.progress import bar
 from isogloss.recipes import RECIPES
 
-INTERRUPTED, TERMINATED = 130, 143
-STOPPED = {INTERRUPTED: "interrupted", TERMINATED: "terminated"}  # exit codes of a command that was stopped
+INTERRUPTED = 130
+STOPPED = {INTERRUPTED: "interrupted", 143: "terminated"}  # exit codes of a command that was stopped
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_help_panel="Run folder")]
@@ -408,10 +407,10 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
-    # Schedulers end a command with this signal; as an interrupt, it closes what is open.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(TERMINATED))
     try:
-        code = app(standalone_mode=False)
+        # Schedulers end a command with SIGTERM; as an interrupt, it closes what is open.
+        with ended_in_order():
+            code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:
         _fail(str(error), 2)

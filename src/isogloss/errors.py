@@ -1,8 +1,14 @@
-"""The one exception a user's input can raise.
+"""The one exception a user's input can raise, and how a signal ends a process in order.
 
 Every sentence says what was wrong, where (file and line), what was expected and what to do. The command line shows
 it without a traceback and exits with code 2.
 """
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
 
 
 class InputError(ValueError):
@@ -13,3 +19,16 @@ def require(condition: object, sentence: str) -> None:
     """Raise the sentence as an InputError unless the condition holds: what a function asks of what it is given."""
     if not condition:
         raise InputError(sentence)
+
+
+@contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Inside the block SIGTERM ends this process in order, and the processes that it started with it."""
+    if current_thread() is not main_thread():  # only that one may say what signals do
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

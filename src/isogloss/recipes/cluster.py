@@ -29,9 +29,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, ended_in_order, require
 from isogloss.progress import progress
-from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, ended_in_order, last_line, start_worker
+from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, last_line, start_worker
 
 SENT = (__name__, "isogloss.recipes.jobs")  # modules whose functions machines are sent by value
 COMMAND = WORKER[1:]  # behind the name of each machine's own Python

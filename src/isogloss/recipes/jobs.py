@@ -24,7 +24,6 @@ exit code `LOST`: it has ended before another may take its place.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -35,10 +34,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from threading import Event, Thread, current_thread, main_thread
+from threading import Event, Thread
 from typing import Any
 
-from isogloss.errors import InputError
+from isogloss.errors import InputError, ended_in_order
 from isogloss.progress import progress
 from isogloss.recipes.recipe import find_recipe, recorded_arguments
 from isogloss.runs.run import read_facts
@@ -205,19 +204,6 @@ def side_by_side(parallel: int, gpus: int = 0) -> Executor:
         return failed
 
     return execute
-
-
-@contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Inside the block SIGTERM ends this process in order, and the processes that it started with it."""
-    if current_thread() is not main_thread():  # only that one may say what signals do
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
 
 
 def refuse_others(jobs: Sequence[Job]) -> None:
