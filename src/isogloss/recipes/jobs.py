@@ -40,7 +40,7 @@ from typing import Any
 from isogloss.errors import InputError, ended_in_order
 from isogloss.progress import progress
 from isogloss.recipes.recipe import find_recipe, recorded_arguments
-from isogloss.runs.run import read_facts
+from isogloss.runs.run import is_finished, read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
@@ -68,12 +68,12 @@ class Job:
     @property
     def done(self) -> bool:
         """Whether its run is finished."""
-        return _finished(self.folder)
+        return is_finished(self.folder)
 
     @property
     def missing(self) -> list[Path]:
         """What it needs and is not finished."""
-        return [folder for folder in self.needs if not _finished(folder)]
+        return [folder for folder in self.needs if not is_finished(folder)]
 
     @property
     def log(self) -> Path:
@@ -256,10 +256,6 @@ def facts_of_jobs(jobs: Sequence[Job]) -> dict[str, Any]:
         "hardware": sorted({", ".join(map(str, each["hardware"].values())) for each in facts}),
         "versions": sorted({f"{name} {number}" for each in facts for name, number in each["versions"].items()}),
     }
-
-
-def _finished(folder: Path) -> bool:
-    return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
 def _start(job: Job, parallel: int, gpu: int | None) -> subprocess.Popen[bytes]:

@@ -36,7 +36,7 @@ import torch
 from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
-from isogloss.runs.run import Run, follow, start
+from isogloss.runs.run import Run, start
 from isogloss.runs.table import Row, frame, number_or_text, row
 from isogloss.stack.load import choose_dtype
 from isogloss.stack.stack import Chain, Stack
@@ -177,7 +177,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
         }
         with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as above:
             folder = Path(above, "run") if out is None else Path(above)
-            with start(folder, facts, resume=resume) if launched()[0] == 0 else follow(folder, facts) as run:
+            with start(folder, facts, resume=resume, writes=launched()[0] == 0) as run:
                 if run.finished:
                     return frame(run.rows)
                 if run.writes:

@@ -37,7 +37,7 @@ class Run(AbstractContextManager["Run"]):
     scratch: a folder for what only this run needs, which recipes find made; gone when the run is finished.
     """
 
-    def __init__(self, folder: Path, facts: dict[str, Any], *, writes: bool = True) -> None:
+    def __init__(self, folder: Path, facts: dict[str, Any], *, writes: bool) -> None:
         self.folder, self.scratch = folder, folder / "scratch"
         self.writes = writes
         self.facts = facts
@@ -126,17 +126,21 @@ class Run(AbstractContextManager["Run"]):
             write_text(self.folder / "run.json", text + "\n")
 
 
-def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False) -> Run:
+def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False, writes: bool = True) -> Run:
     """Begin a run in a new folder, or with `resume` go on with the one that is there.
 
     Args:
         folder: The run folder. No other process may write to it until the run is closed: `with start(...) as run`.
         facts: command, arguments, seed, model, hashes. To resume, they must be those of the first time.
         resume: Whether to go on with a run that is in the folder.
+        writes: False in all but the first process of a launch: the same run, in which that one alone writes.
     """
     path = Path(folder)
     beginning: dict[str, Any] = {"started": _now(), "finished": None, "status": "running", "notes": []}
-    run = Run(path, {"schema": table.SCHEMA, **facts, **_surroundings(), **beginning})
+    run = Run(path, {"schema": table.SCHEMA, **facts, **_surroundings(), **beginning}, writes=writes)
+    if not writes:
+        run.finished = is_finished(path)
+        return run
     check_folder(path, resume=resume)
     path.mkdir(parents=True, exist_ok=True)
     run.lock()
@@ -172,14 +176,6 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     clear_leftovers(path)
     if not (path / "rows.csv").is_file():
         write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
-    return run
-
-
-def follow(folder: str | Path, facts: Mapping[str, Any]) -> Run:
-    """The run as the other processes of a launch see it: the same folder, in which only the first of them writes."""
-    path = Path(folder)
-    run = Run(path, {**facts, **_surroundings(), "notes": []}, writes=False)
-    run.finished = (path / "run.json").is_file() and read_facts(path).get("status") == "finished"
     return run
 
 
@@ -223,6 +219,11 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
         entry = zip(columns, cells, strict=True)
         rows.append({name: kinds.get(name, str)(cell) for name, cell in entry if cell != ""})
     return table.typed(pd.DataFrame(rows, columns=list(columns)))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a run that was finished."""
+    return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
