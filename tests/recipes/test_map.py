@@ -250,7 +250,7 @@ def test_without_opentsne_the_vectors_are_left_and_drawn_later(stack, bitext, tm
     monkeypatch.undo()
     wordmap.draw_points(tmp_path / "node")
     here, node = (pd.read_parquet(tmp_path / name / "points.parquet") for name in ("here", "node"))
-    assert here.word.equals(node.word) and here.pair.equals(node.pair)
+    pd.testing.assert_frame_equal(here, node)
 
 
 def test_layers_are_compared_on_the_same_sentences(stack, bitext):
