@@ -9,8 +9,8 @@ import time
 import pandas as pd
 import pytest
 
-from isogloss import cli
 from isogloss.recipes import recipe
+from isogloss.report import page
 from isogloss.runs import read_facts, read_rows
 from isogloss.text.invented import invented
 from tiny_commands import drawing_command_line
@@ -328,20 +328,20 @@ def test_data_list_and_check(isogloss, tmp_path):
 def test_a_node_without_opentsne_draws_everything_else(isogloss, sides, tiny, monkeypatch):
     from isogloss.recipes import word_map as wordmap
 
-    for module in (cli, wordmap):
+    for module in (page, wordmap):
         monkeypatch.setattr(module, "find_spec", lambda name: None if name == "openTSNE" else object())
     code, shown, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run"))
     assert code == 0, told
     assert "the word map was not drawn here" in shown
     assert (sides / "run" / "report.html").is_file()
     monkeypatch.undo()
-    wordmap.draw_later(sides / "run")
+    wordmap.draw_points(sides / "run")
     assert (sides / "run" / "points.parquet").is_file()
     assert not (sides / "run" / "words.safetensors").exists()
 
 
 def test_a_node_without_the_report_packages_still_measures(isogloss, sides, tiny, monkeypatch):
-    monkeypatch.setattr(cli, "find_spec", lambda name: None if name == "matplotlib" else object())
+    monkeypatch.setattr(page, "find_spec", lambda name: None if name == "matplotlib" else object())
     code, shown, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
     assert code == 0, told
     assert f"isogloss report {sides / 'run'}" in shown

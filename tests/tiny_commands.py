@@ -5,11 +5,11 @@ import signal
 import subprocess
 import sys
 
-from isogloss import cli
+from isogloss import cli, report
 
 KILLED = """
 import os, signal, sys
-from isogloss import cli
+from isogloss import cli, report
 from isogloss.training import checkpoints
 
 write = checkpoints.save_file
@@ -20,7 +20,7 @@ def dying(tensors, path):
         os.kill(os.getpid(), signal.SIGKILL)
 
 checkpoints.save_file = dying
-cli._can_draw = lambda: False
+report.can_draw = lambda: False
 cli.main()
 """
 
@@ -53,7 +53,7 @@ def drawing_command_line(monkeypatch, capsys):
 
 def command_line(monkeypatch, capsys):
     """The same, quiet and without pages and figures, which have tests of their own."""
-    monkeypatch.setattr(cli, "_can_draw", lambda: False)
+    monkeypatch.setattr(report, "can_draw", lambda: False)
     run = drawing_command_line(monkeypatch, capsys)
     return lambda *arguments: run(*arguments, "--quiet")
 

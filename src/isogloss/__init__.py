@@ -10,67 +10,19 @@
 Layer 0 is the embedding output, layer k the output of block k, everywhere. Names are loaded when they are first used.
 """
 
+import ast
 import sys
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from isogloss.recipes import RECIPES
 
-if TYPE_CHECKING:
-    from isogloss.errors import InputError as InputError
-    from isogloss.integrations.export import export as export
-    from isogloss.mappings import (
-        Mapping as Mapping,
-        load_mapping as load_mapping,
-        procrustes as procrustes,
-        save as save,
-    )
-    from isogloss.measures import cka as cka, retrieval as retrieval
-    from isogloss.papers.paper import reproduce as reproduce
-    from isogloss.progress import bar as bar
-    from isogloss.recipes.align import align as align
-    from isogloss.recipes.drift import drift as drift
-    from isogloss.recipes.lexicon import lexicon as lexicon
-    from isogloss.recipes.map import map as map
-    from isogloss.recipes.pretrain import pretrain as pretrain
-    from isogloss.recipes.rotate import rotate as rotate
-    from isogloss.recipes.stitch import stitch as stitch
-    from isogloss.recipes.sweep import sweep as sweep
-    from isogloss.recipes.transfer import transfer as transfer
-    from isogloss.runs import read_rows as read_rows
-    from isogloss.stack import (
-        Stack as Stack,
-        chain as chain,
-        freeze as freeze,
-        load as load,
-        reinitialise as reinitialise,
-    )
-    from isogloss.text import (
-        Bitext as Bitext,
-        Corpus as Corpus,
-        Lexicon as Lexicon,
-        embedded as embedded,
-        read_bitext as read_bitext,
-        read_corpus as read_corpus,
-        read_lexicon as read_lexicon,
-    )
-    from isogloss.vectors import stream as stream, vectors as vectors
-
-_HOMES = {
-    "errors": ("InputError",),
-    "integrations.export": ("export",),
-    "mappings": ("Mapping", "load_mapping", "procrustes", "save"),
-    "measures": ("cka", "retrieval"),
-    "papers.paper": ("reproduce",),
-    "progress": ("bar",),
-    "runs": ("read_rows",),
-    "stack": ("Stack", "chain", "freeze", "load", "reinitialise"),
-    "text": ("Bitext", "Corpus", "Lexicon", "embedded", "read_bitext", "read_corpus", "read_lexicon"),
-    "vectors": ("stream", "vectors"),
-}
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
-_HOME |= {name: f"recipes.{name}" for name in (*RECIPES, "sweep")}
+# The stub declares every public name once, for editors, type checkers and the loading below.
+_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_bytes())
+_HOME = {name.name: node.module for node in _STUB.body if isinstance(node, ast.ImportFrom) for name in node.names}
+_HOME |= {name: f"isogloss.recipes.{name}" for name in RECIPES}
 
 __all__ = sorted(_HOME)
 
@@ -86,7 +38,7 @@ def __getattr__(name: str) -> Any:
             return "(not installed)"
     if name not in _HOME:
         raise AttributeError(f"module 'isogloss' has no attribute {name!r}")
-    globals()[name] = public = getattr(import_module(f"isogloss.{_HOME[name]}"), name)
+    globals()[name] = public = getattr(import_module(_HOME[name]), name)
     return public
 
 

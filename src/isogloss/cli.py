@@ -9,12 +9,10 @@ import errno
 import inspect
 import os
 import re
-import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,7 +149,7 @@ def carry_out(
     packages for that are installed.
     """
     from isogloss.recipes.jobs import JobsFailed
-    from isogloss.report import verdict, write_page
+    from isogloss.report import can_draw, verdict, write_page
     from isogloss.runs.run import check_folder, read_facts, read_rows
     from isogloss.training.loop import launched
 
@@ -159,7 +157,7 @@ def carry_out(
     first, failure, page = launched()[0] == 0, None, None
     if first:
         check_folder(folder, resume=resume)
-    with _bars(quiet or not first):
+    with nullcontext() if quiet or not first else bar():
         try:
             table = work(out=folder, resume=resume)
         except JobsFailed as error:
@@ -168,7 +166,7 @@ def carry_out(
                 raise
         if not first:
             return
-        if report and len(table) and _can_draw():
+        if report and len(table) and can_draw():
             page = write_page([folder], folder / "report.html")
     findings = (sentences(table) if sentences else verdict(folder)) if len(table) else []
     for sentence in [*findings, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
@@ -190,16 +188,12 @@ def recipe_parameters(recipe: Any) -> list[inspect.Parameter]:
 
 def recipe_command(name: str) -> Any:
     """Make the command of a recipe from its signature."""
-    from isogloss.recipes.recipe import find_recipe, read_options
+    from isogloss.recipes.recipe import find_recipe
 
     recipe = find_recipe(name)
 
     def run(out: str | None, resume: bool, quiet: bool, **given: Any) -> None:
-        def work(**how: Any) -> Any:
-            arguments, options = read_options(recipe, given)
-            return recipe.call(*arguments, **options, **how)
-
-        carry_out(work, Path("runs") / name, out=out, resume=resume, quiet=quiet)
+        carry_out(partial(recipe.run, given), Path("runs") / name, out=out, resume=resume, quiet=quiet)
 
     return with_parameters(run, recipe_parameters(recipe), name, recipe.call.__doc__)
 
@@ -292,7 +286,7 @@ def report_command(
     """
     from isogloss.report import write_page
 
-    with _bars(quiet):
+    with nullcontext() if quiet else bar():
         page = write_page(runs, out or runs[0] / "report.html")
     typer.echo(f"report: {page}")
 
@@ -304,7 +298,7 @@ def export_command() -> Any:
 
     def run(**given: Any) -> None:
         model, folder, quiet = (given.pop(each) for each in ("model", "folder", "quiet"))
-        with _bars(quiet):
+        with nullcontext() if quiet else bar():
             done = export(model, folder, **given)
         for name, value in done.facts.items():
             if not name.startswith("hash"):
@@ -414,8 +408,8 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
     try:
-        # Schedulers end a command with this signal; as an interrupt, it closes what is open.
-        with ended_in_order(signal.SIGTERM):
+        # Schedulers end a command with SIGTERM; as an interrupt, it closes what is open.
+        with ended_in_order():
             code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
     except InputError as error:
@@ -461,12 +455,3 @@ def _default_folder(folder: Path, *, resume: bool) -> Path:
     if resume and free == 0:
         raise InputError(f"there is no run at {folder} to resume; name it with --out")
     return numbered[free - 1 if resume else free]
-
-
-def _can_draw() -> bool:
-    """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
-    return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
-
-
-def _bars(quiet: bool) -> AbstractContextManager[None]:
-    return nullcontext() if quiet else bar()

@@ -5,10 +5,10 @@ it without a traceback and exits with code 2.
 """
 
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
-from typing import Any
 
 MOST = 600  # characters of a sentence
 
@@ -28,17 +28,13 @@ def require(condition: object, sentence: str) -> None:
 
 
 @contextmanager
-def ended_in_order(number: int) -> Iterator[None]:
-    """Inside the block a signal ends this process in order, and the processes that it started with it."""
+def ended_in_order() -> Iterator[None]:
+    """Inside the block SIGTERM ends this process in order, and the processes that it started with it."""
     if current_thread() is not main_thread():  # only that one may say what signals do
         yield
         return
-
-    def leave(*_: Any) -> None:
-        raise SystemExit(128 + number)
-
-    before = signal.signal(number, leave)
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
     finally:
-        signal.signal(number, before or signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)

@@ -8,7 +8,6 @@ import pytest
 from scipy import stats
 
 import isogloss as ig
-from isogloss import cli
 from isogloss.papers import jexus2020
 from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
@@ -385,7 +384,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     folder = reproduced[0]
     make_small_jexus(monkeypatch)
     run = command_line(monkeypatch, capsys)
-    monkeypatch.setattr(cli, "_can_draw", lambda: True)
+    monkeypatch.setattr("isogloss.report.can_draw", lambda: True)
     monkeypatch.setattr("isogloss.report.page.BENEATH", {})  # the page of a map is tested elsewhere
     code, shown, told = run("reproduce", "jexus2020", "--out", folder, "--seeds", 2, "--device", "cpu", "--resume")
     assert code == 0, told

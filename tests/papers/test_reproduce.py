@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 import isogloss as ig
-from isogloss import cli
 from isogloss.papers import hussain2020
 from isogloss.papers.hussain2020 import PLANS, PUBLISHED
 from isogloss.papers.paper import TOY, Request, find, join_jobs, names, outline_lines, selected, summary
@@ -99,7 +98,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     folder = reproduced[0]
     make_small(monkeypatch)
     run = command_line(monkeypatch, capsys)
-    monkeypatch.setattr(cli, "_can_draw", lambda: True)
+    monkeypatch.setattr("isogloss.report.can_draw", lambda: True)
     monkeypatch.setattr("isogloss.report.page.BENEATH", {})  # the page of drift is tested elsewhere
     monkeypatch.setattr(hussain2020, "LAYERS", hussain2020.LAYERS[:1])  # all of them take long
     code, shown, told = run("reproduce", "hussain2020", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume")

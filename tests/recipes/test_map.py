@@ -247,9 +247,10 @@ def test_without_opentsne_the_vectors_are_left_and_drawn_later(stack, bitext, tm
     monkeypatch.setattr(wordmap, "find_spec", lambda name: None)
     ig.map(stack, bitext, out=tmp_path / "node", points=12)
     assert not (tmp_path / "node" / "points.parquet").exists()
-    wordmap.draw_later(tmp_path / "node")
+    monkeypatch.undo()
+    wordmap.draw_points(tmp_path / "node")
     here, node = (pd.read_parquet(tmp_path / name / "points.parquet") for name in ("here", "node"))
-    assert here.word.equals(node.word) and here.pair.equals(node.pair)
+    pd.testing.assert_frame_equal(here, node)
 
 
 def test_layers_are_compared_on_the_same_sentences(stack, bitext):

@@ -14,7 +14,6 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 import isogloss as ig
-from isogloss import cli
 from isogloss.progress import listening
 from isogloss.recipes.model_card import perplexity_lines
 from isogloss.recipes.packed_text import repeat_files
@@ -333,7 +332,7 @@ def test_a_full_disk_is_one_sentence_and_the_run_goes_on_when_there_is_room(
     assert last.name == ("step-0000002" if where == "checkpoint" else "step-0000004")
     assert not (out / "model").exists() and not list(out.rglob(".*.part"))
     monkeypatch.undo()
-    monkeypatch.setattr(cli, "_can_draw", lambda: False)
+    monkeypatch.setattr("isogloss.report.can_draw", lambda: False)
     code, _, told = isogloss(*command, "--out", out, "--resume")
     assert code == 0, told
     assert weights_of(out / "model") == weights_of(tmp_path / "whole" / "model")

@@ -72,15 +72,15 @@ def test_scripts_without_a_font_are_named_and_not_drawn(monkeypatch):
     assert choice.families == [draw_matplotlib.BASE_FONT]
     assert choice.draws("книга")
     assert not choice.draws("书")
-    assert "Chinese words not shown: no installed font has them." in choice.caption()
-    assert "Devanagari words not shown" in choice.caption()
+    assert choice.cannot["Chinese"] == "Chinese words not shown: no installed font has them."
+    assert "Devanagari words not shown" in choice.cannot["Devanagari"]
 
 
 def test_joined_scripts_need_a_matplotlib_that_shapes_text(monkeypatch):
     monkeypatch.delattr(ft2font, "__libraqm_version__", raising=False)
     choice = choose_fonts(["book", "كتاب"])
     assert not choice.draws("كتاب")
-    assert "Arabic words not shown: this matplotlib cannot join" in choice.caption()
+    assert "Arabic words not shown: this matplotlib cannot join" in choice.cannot["Arabic"]
 
 
 def test_fonts_that_only_hold_boxes_are_never_chosen():

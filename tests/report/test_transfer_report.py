@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from isogloss.report import draw_matplotlib, verdict as verdict_of, write_figures, write_page
-from isogloss.report.curves import RunFolder, parts
+from isogloss.report.curves import RunFolder, read_runs
 from isogloss.report.draw_matplotlib import drawing, write_figure
 from isogloss.report.score_views import results, transfer_view
 from isogloss.report.training_view import panels, step_figures
@@ -177,7 +177,7 @@ def test_models_of_one_table_have_figures_of_their_own(tmp_path):
     run = start(tmp_path / "run", {"command": "sweep", "model": "mini, other", "arguments": {"recipe": "transfer"}})
     run.append(pd.concat([made(), made().assign(model="other")]).to_dict("records"))
     run.finish()
-    assert parts(tmp_path / "run") == [tmp_path / "run"]
+    assert [run.path for run in read_runs(tmp_path / "run")] == [tmp_path / "run"]
     names = {path.name for path in write_figures(tmp_path / "run", tmp_path / "figures")}
     assert {"transfer-nli-en-mini.png", "transfer-nli-en-other.png"} <= names
 
@@ -185,7 +185,7 @@ def test_models_of_one_table_have_figures_of_their_own(tmp_path):
 def test_maps_of_a_sweep_are_shown_as_the_runs_they_are(tmp_path):
     facts = {"command": "sweep", "model": "", "arguments": {"recipe": "map"}}
     run = start(tmp_path / "run", facts)
-    assert parts(tmp_path / "run") == [tmp_path / "run"]  # nothing is finished
+    assert [run.path for run in read_runs(tmp_path / "run")] == [tmp_path / "run"]  # nothing is finished
     for name in ("pool-8", "pool-16"):
         job = start(tmp_path / "run" / "jobs" / name, {"command": "map", "model": "mini", "depth": 2})
         place = {
@@ -200,7 +200,9 @@ def test_maps_of_a_sweep_are_shown_as_the_runs_they_are(tmp_path):
         job.finish()
     run.facts["jobs"] = {"finished": ["pool-8", "pool-16"]}
     run.finish()
-    assert parts(tmp_path / "run") == [tmp_path / "run" / "jobs" / name for name in ("pool-8", "pool-16")]
+    assert [run.path for run in read_runs(tmp_path / "run")] == [
+        tmp_path / "run" / "jobs" / name for name in ("pool-8", "pool-16")
+    ]
     page = write_page([tmp_path / "run"], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
     assert "mini (pool-8)" in page and "mini (pool-16)" in page
 

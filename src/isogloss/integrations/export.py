@@ -58,6 +58,7 @@ from isogloss.vectors.extract import Unit, vectors
 Pooling = Literal["mean", "first"]
 Side = Literal["source", "target"]
 POOLED = {"mean": "mean of the content tokens", "first": "first token"}
+CARDS = Path(__file__).parent / "cards"  # how an exported model is used, in Markdown
 FILE = "model.onnx"
 LARGEST = 2**31 - 2**26  # bytes of weights in one file: protobuf ends at 2 GiB
 INPUTS = ("input_ids", "attention_mask")
@@ -324,15 +325,14 @@ def encode_with_onnxruntime(folder: Path, corpus: Corpus) -> Tensor:
 class Format:
     """One format: write(folder, encoder) fills a folder; read(folder, corpus) gives its vectors.
 
-    Reading takes a package that may not be installed. `task` and `use` are for the card: what the hub calls the job of
-    such a model, and how it is loaded.
+    Reading takes a package that may not be installed. `task` is for the card: what the hub calls the job of such a
+    model. How it is loaded is in `cards`, in a file named by the format.
     """
 
     write: Callable[[Path, Encoder], None]
     read: Callable[[Path, Corpus], Any]
     package: str
     task: str
-    use: str
 
 
 FORMATS = {
@@ -341,45 +341,14 @@ FORMATS = {
         encode_with_sentence_transformers,
         "sentence-transformers",
         "sentence-similarity",
-        """```python
-from sentence_transformers import SentenceTransformer
-
-model = SentenceTransformer("path/to/this/folder")
-vectors = model.encode(["a sentence", "een zin"])
-```
-
-It is made of the package's own modules (5.4 or later). A sentence that has special tokens only gets a vector of zeros,
-before any mapping or centring.""",
     ),
     "transformers": Format(
         lambda folder, encoder: write_model(folder, encoder.stack, encoder.layer),
         encode_with_transformers,
         "transformers",
         "feature-extraction",
-        """```python
-from transformers import AutoModel, AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")
-model = AutoModel.from_pretrained("path/to/this/folder")
-```
-
-`isogloss` reads it as a model of so many layers. A pooler is left out, so `pooler_output` means nothing.""",
     ),
-    "onnx": Format(
-        write_onnx,
-        encode_with_onnxruntime,
-        "onnxruntime",
-        "feature-extraction",
-        """```python
-import onnxruntime
-from transformers import AutoTokenizer
-
-tokenizer = AutoTokenizer.from_pretrained("path/to/this/folder")
-session = onnxruntime.InferenceSession("path/to/this/folder/model.onnx")
-encoded = tokenizer(["a sentence", "een zin"], padding=True, truncation=True, return_tensors="np")
-vectors = session.run(None, {name: encoded[name] for name in ("input_ids", "attention_mask")})[0]
-```""",
-    ),
+    "onnx": Format(write_onnx, encode_with_onnxruntime, "onnxruntime", "feature-extraction"),
 }
 
 
@@ -544,7 +513,8 @@ def _card(
         )
     body = [f"Made with `isogloss export` from {name}, in float32.", ""]
     body += markdown_table(("", ""), list(facts.items()))
-    body += ["", FORMATS[to].use, *([NORM] if pre_norm and to == "transformers" else []), "", checked]
+    use = (CARDS / f"{to}.md").read_text(encoding="utf-8").rstrip("\n")
+    body += ["", use, *([NORM] if pre_norm and to == "transformers" else []), "", checked]
     title = f"{name}, layer {facts['layer']}"
     return model_card(title, body, **metadata, library_name=to, pipeline_tag=FORMATS[to].task)
 

@@ -82,7 +82,7 @@ def on_cluster(
     def execute(jobs: Sequence[Job]) -> list[Failure]:
         try:
             # Twice, since Ray has its own idea of what this signal does.
-            with ended_in_order(signal.SIGTERM), connected(address) as ray, ended_in_order(signal.SIGTERM):
+            with ended_in_order(), connected(address) as ray, ended_in_order():
                 for module in SENT:
                     ray.cloudpickle.register_pickle_by_value(sys.modules[module])
                 asked = _resolve(share or Share(), ray.nodes(), address)

@@ -24,7 +24,6 @@ exit code `LOST`: it has ended before another may take its place.
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -40,8 +39,8 @@ from typing import Any
 
 from isogloss.errors import InputError, ended_in_order
 from isogloss.progress import progress
-from isogloss.recipes.recipe import find_recipe, read_options, recorded_arguments
-from isogloss.runs.run import read_facts
+from isogloss.recipes.recipe import find_recipe, recorded_arguments
+from isogloss.runs.run import is_finished, read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
@@ -69,12 +68,12 @@ class Job:
     @property
     def done(self) -> bool:
         """Whether its run is finished."""
-        return _finished(self.folder)
+        return is_finished(self.folder)
 
     @property
     def missing(self) -> list[Path]:
         """What it needs and is not finished."""
-        return [folder for folder in self.needs if not _finished(folder)]
+        return [folder for folder in self.needs if not is_finished(folder)]
 
     @property
     def log(self) -> Path:
@@ -128,10 +127,7 @@ def run_job(job: Job) -> None:
     """Run a job, or go on with it; one that is finished is left as it is."""
     if job.done:
         return
-    recipe = find_recipe(job.recipe)
-    arguments, options = read_options(recipe, job.options)
-    resume = (job.folder / "run.json").is_file()
-    recipe.call(*arguments, out=job.folder, resume=resume, **options)
+    find_recipe(job.recipe).run(job.options, out=job.folder, resume=(job.folder / "run.json").is_file())
 
 
 def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor: Executor | None = None) -> None:
@@ -188,7 +184,7 @@ def side_by_side(parallel: int, gpus: int = 0) -> Executor:
     def execute(jobs: Sequence[Job]) -> list[Failure]:
         waiting, failed = list(jobs), list[Failure]()
         running: list[tuple[Job, int | None, subprocess.Popen[bytes]]] = []
-        with ended_in_order(signal.SIGTERM):
+        with ended_in_order():
             try:
                 while waiting or running:
                     while waiting and len(running) < parallel:
@@ -260,10 +256,6 @@ def facts_of_jobs(jobs: Sequence[Job]) -> dict[str, Any]:
         "hardware": sorted({", ".join(map(str, each["hardware"].values())) for each in facts}),
         "versions": sorted({f"{name} {number}" for each in facts for name, number in each["versions"].items()}),
     }
-
-
-def _finished(folder: Path) -> bool:
-    return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
 def _start(job: Job, parallel: int, gpu: int | None) -> subprocess.Popen[bytes]:

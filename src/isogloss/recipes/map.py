@@ -103,12 +103,7 @@ def map(
             store = VectorStore(run.scratch / str(number), mark="vocabulary.json")
             base = {"model": run.facts["model"], "data": name, "seed": seed}
             reading = MapReading(stack, text, order, order[:size], list(cuts), compared, store, base)
-            if store.complete:
-                facts = store.facts()
-                pairs_of_types = {(source, target): translations for source, target, translations in facts["pairs"]}
-                known = Vocabulary(facts["types"], facts["surface"], pairs_of_types)
-            else:
-                known = yield from _rows_of_pass(reading, words, aligner, run)
+            known = yield from _rows_of_pass(reading, words, aligner, run)
             yield from _rows_of_sample(reading, known, run)
             vocabularies.append((store, known))
         if points and out is not None:  # a map nobody will see is not drawn
@@ -160,10 +155,14 @@ class MapReading:
 def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Generator[Sequence[Row], None, Vocabulary]:
     """Read the rows of the bitext in their order, the sample first, and finish the store; returns the vocabulary.
 
-    Words are linked from the language most links were given with, else from the first; most: word pairs of a pair of
-    languages.
+    Where an earlier run finished the store there is nothing to read. Words are linked from the language most links were
+    given with, else from the first; most: word pairs of a pair of languages.
     """
     bitext, store, base, sample = reading.bitext, reading.store, reading.base, reading.sample
+    if store.complete:
+        facts = store.facts()
+        known_pairs = {(source, target): translations for source, target, translations in facts["pairs"]}
+        return Vocabulary(facts["types"], facts["surface"], known_pairs)
     width, count, total = reading.stack.width, len(reading.layers), len(reading.order)
     links: Links = {}
     gold: Links = {}  # those that came with the bitext
@@ -282,12 +281,10 @@ def _link_errors(
 
 def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterator[Sequence[Row]]:
     """The rows of what the pass left in the store, layer by layer, and those that compare layers."""
-    bitext, store, base, layers = reading.bitext, reading.store, reading.base, reading.layers
-    keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in bitext.corpora}
-    for number, layer in enumerate(layers):
-        last = row("anisotropy", 0, **base, layer=layer, unit="sentence", source=bitext.languages[-1])
-        if not run.has(last):
-            yield list(_rows_of_layer(reading, number, words.pairs, keys))
+    store, base, layers = reading.store, reading.base, reading.layers
+    keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in reading.bitext.corpora}
+    for number in range(len(layers)):
+        yield list(_rows_of_layer(reading, number, words.pairs, keys, run))
         progress("comparing sentences and words", number + 1, len(layers))
     scores = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", base["data"])]
     for method in METHODS:
@@ -300,14 +297,18 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
 
 
 def _rows_of_layer(
-    reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], keys: Mapping[str, list[str]]
+    reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], keys: Mapping[str, list[str]], run: Run
 ) -> Iterator[Row]:
     """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store.
 
-    A word agrees if its nearest neighbour in the other language is its translation, language means removed.
+    A word agrees if its nearest neighbour in the other language is its translation, language means removed. There are
+    no rows of a layer whose last row the run has already.
     """
     store, layer, device = reading.store, reading.layers[number], measuring_device(reading.stack.device)
     base = {**reading.base, "layer": layer}
+    last = {"measure": "anisotropy", **base, "unit": "sentence", "source": reading.bitext.languages[-1]}
+    if run.has(last):
+        return
     hits: dict[str, list[Tensor]] = {method: [] for method in METHODS}
     for source, target in reading.pairs:
         x, y = (store.read(language, number).to(device) for language in (source, target))

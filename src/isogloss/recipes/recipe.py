@@ -36,7 +36,7 @@ import torch
 from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
-from isogloss.runs.run import Run, follow, start
+from isogloss.runs.run import Run, start
 from isogloss.runs.table import Row, frame, number_or_text, row
 from isogloss.stack.load import choose_dtype
 from isogloss.stack.stack import Chain, Stack
@@ -123,6 +123,8 @@ class Option:
 class Recipe:
     """A recipe as others use it: `check(...)` checks the arguments and returns the work, `call(...)` does the work.
 
+    `run` does it for the options of a job or of its command.
+
     Args:
         name: The command.
         check: The function that checks its arguments.
@@ -137,6 +139,11 @@ class Recipe:
     call: Callable[..., pd.DataFrame]
     options: Mapping[str, Option]
     parameters: Mapping[str, Option]
+
+    def run(self, given: Mapping[str, Any], *, out: str | Path, resume: bool) -> pd.DataFrame:
+        """Do the work in a run folder and return the table; given: options as `read_options` takes them."""
+        arguments, options = read_options(self, given)
+        return self.call(*arguments, **options, out=out, resume=resume)
 
 
 def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
@@ -170,7 +177,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
         }
         with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as above:
             folder = Path(above, "run") if out is None else Path(above)
-            with start(folder, facts, resume=resume) if launched()[0] == 0 else follow(folder, facts) as run:
+            with start(folder, facts, resume=resume, writes=launched()[0] == 0) as run:
                 if run.finished:
                     return frame(run.rows)
                 if run.writes:

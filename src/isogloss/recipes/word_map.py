@@ -3,8 +3,8 @@
 t-SNE (van der Maaten and Hinton 2008) by openTSNE. The first layer starts from its two main directions, every other
 one from the layer before it; perplexity and seed are the same throughout. Distances between far groups mean nothing.
 
-Drawn where openTSNE is installed. Where it is not (a bare GPU node), the vectors of the words are left in the run
-folder in half precision, and `isogloss report` draws the map later.
+The vectors of the words are left in the run folder and drawn at once where openTSNE is installed. Where it is not (a
+bare GPU node), `isogloss report` draws the map later.
 """
 
 import json
@@ -26,47 +26,37 @@ from isogloss.text.vocabulary import Vocabulary
 
 Array = NDArray[np.float32]
 
+VECTORS, POINTS = "words.safetensors", "points.parquet"
 TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
 
 
 def draw(
     run: Run, words: Vocabulary, vectors: Mapping[str, Array], *, layers: list[int], points: int, how: Mapping[str, Any]
 ) -> None:
-    """Choose the words of a run and draw them, or leave their vectors behind for later.
+    """Choose the words of a run, leave their vectors in its folder, and draw them if that can be done here.
 
     Args:
-        run: Takes the points, or the vectors.
+        run: Takes the vectors, and the points that are made of them.
         words: Word types of every language, and which of them translate each other.
         vectors: The vectors of each language's types, (layers, types, width).
         layers: The layers of those vectors.
         points: Most words a language.
         how: `centre`, whether each language's mean is removed first, t-SNE's `perplexity`, and the projection's `seed`.
     """
-    if (run.folder / "points.parquet").is_file() or (run.folder / "words.safetensors").is_file():
+    path = run.folder / VECTORS
+    if (run.folder / POINTS).is_file():
         return
-    chosen, own = choose(words, vectors, points)
-    facts = {"layers": layers, **chosen, **how}
-    if len(chosen["words"]) < 5:
-        run.note(f"no word map: only {len(chosen['words'])} words were found that translate each other")
-    elif find_spec("openTSNE") is None:
-        with whole(run.folder / "words.safetensors") as beside:
-            metadata = {name: json.dumps(fact) for name, fact in facts.items()}
-            save_file({"vectors": own.astype(np.float16)}, beside, metadata)
+    if not path.is_file():
+        chosen, own = choose(words, vectors, points)
+        if len(chosen["words"]) < 5:
+            run.note(f"no word map: only {len(chosen['words'])} words were found that translate each other")
+            return
+        facts = {"layers": layers, **chosen, **how}
+        with whole(path) as beside:
+            save_file({"vectors": own}, beside, {name: json.dumps(fact) for name, fact in facts.items()})
+    draw_points(run.folder)
+    if path.is_file():
         run.note("the word map was not drawn here: openTSNE is not installed; `isogloss report` draws it where it is")
-    else:
-        _write(run.folder, own, facts)
-
-
-def draw_later(folder: Path) -> None:
-    """Draw the map of a run whose vectors were left behind, if that is so."""
-    path = folder / "words.safetensors"
-    if (folder / "points.parquet").is_file() or not path.is_file():
-        return
-    with safe_open(path, framework="numpy") as file:
-        facts = {name: json.loads(text) for name, text in file.metadata().items()}
-        vectors = file.get_tensor("vectors").astype(np.float32)
-    _write(folder, vectors, facts)
-    path.unlink()
 
 
 def choose(words: Vocabulary, vectors: Mapping[str, Array], points: int) -> tuple[dict[str, list[Any]], Array]:
@@ -94,16 +84,22 @@ def choose(words: Vocabulary, vectors: Mapping[str, Array], points: int) -> tupl
     return chosen, np.stack(columns, axis=1).astype(np.float32) if picked else np.zeros((0, 0, 0), np.float32)
 
 
-def _write(folder: Path, vectors: Array, facts: Mapping[str, Any]) -> None:
-    """Lay words (layers, n, d) on a plane at every layer, (layers, n, 2), and write the points.
+def draw_points(folder: Path) -> None:
+    """Lay the words of a run on a plane at every layer, if their vectors are there and openTSNE is installed.
 
-    facts: what `choose` says of the words, `layers`, and of t-SNE `centre`, `perplexity` (how many neighbours count, at
-    most (n - 1) / 3) and `seed`.
+    The vectors (layers, n, d) are gone afterwards. Beside them are what `choose` says of the words, `layers`, and of
+    t-SNE `centre`, `perplexity` (how many neighbours count, at most (n - 1) / 3) and `seed`.
     """
+    path = folder / VECTORS
+    if not path.is_file() or find_spec("openTSNE") is None:
+        return
     from openTSNE import TSNEEmbedding
     from openTSNE.affinity import PerplexityBasedNN
     from openTSNE.initialization import rescale
 
+    with safe_open(path, framework="numpy") as file:
+        facts = {name: json.loads(text) for name, text in file.metadata().items()}
+        vectors = file.get_tensor("vectors")
     names, seed = np.asarray(facts["languages"]), facts["seed"]
     words = {"language": facts["languages"], "word": facts["words"], "pair": facts["pairs"]}
     perplexity = min(facts["perplexity"], (len(names) - 1) / 3)
@@ -129,5 +125,6 @@ def _write(folder: Path, vectors: Array, facts: Mapping[str, Any]) -> None:
         centred = positions - positions.mean(axis=0)
         frames.append(pd.DataFrame({"layer": layer, **words, "x": centred[:, 0], "y": centred[:, 1]}))
         progress("drawing the word map", number + 1, len(facts["layers"]))
-    with whole(folder / "points.parquet") as beside:
+    with whole(folder / POINTS) as beside:
         pd.concat(frames, ignore_index=True).to_parquet(beside, index=False)
+    path.unlink()

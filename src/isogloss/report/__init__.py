@@ -5,6 +5,6 @@ so a machine without them can still import this package and read a verdict.
 """
 
 from isogloss.report.curves import View
-from isogloss.report.page import VIEWS, verdict, write_figures, write_page
+from isogloss.report.page import VIEWS, can_draw, verdict, write_figures, write_page
 
-__all__ = ["VIEWS", "View", "verdict", "write_figures", "write_page"]
+__all__ = ["VIEWS", "View", "can_draw", "verdict", "write_figures", "write_page"]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isclose, isinf, isnan, nan
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -248,22 +248,21 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
     names = by or ("measure", *NAMES, "pooling", "settings", *apart)
     numbers = rows[["seed", along, "n", *BOUNDS]].to_numpy(dtype="float64", na_value=np.nan).tolist()
-    groups: dict[tuple[Any, ...], Readings] = {}
-    for identity, (seed, position, n, value, low, high, floor) in zip(
-        zip(*(rows[name].tolist() for name in names), strict=True), numbers, strict=True
-    ):
-        readings = groups.setdefault(identity, {}).setdefault(None if isnan(seed) else int(seed), {})
-        readings[int(position)] = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
+    coordinates = zip(*(rows[name].tolist() for name in names), strict=True)
     made = []
-    for values, group in groups.items():
+    for values, own in grouped(zip(coordinates, numbers, strict=True), itemgetter(0)).items():
+        group: Readings = {}
+        for _, (seed, position, n, value, low, high, floor) in own:
+            reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
+            group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
         about: dict[str, Any] = {name: cell for name, cell in known.items() if name in FIELDS}
         about |= {"training": training_name(known), "layer": int(known["layer"]) if known.get("layer") else None}
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
         else:
-            ordered = dict(sorted({at: reading for own in group.values() for at, reading in own.items()}.items()))
-            made.append(Curve(readings=ordered, **about))
+            every = (reading for readings in group.values() for reading in readings.items())
+            made.append(Curve(readings=dict(sorted(dict(every).items())), **about))
     return made
 
 
@@ -452,11 +451,6 @@ class View:
     title: str = ""
     paper: Mapping[str, Any] | None = None
 
-    @property
-    def sections(self) -> set[str]:
-        """The ids of the page's sections that it fills."""
-        return {figure.section for figure in self.figures} | {"scores" for _ in self.tables}
-
 
 def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
     """The rows with one more column: `training`, the name of plan, condition and settings together."""
@@ -466,32 +460,29 @@ def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(training=[names[key] for key in keys])
 
 
-def parts(path: Path) -> list[Path]:
-    """The folders a report of this one shows: itself, or the jobs of a sweep that do not fit into one picture.
+def read_runs(path: Path) -> list[RunFolder]:
+    """The runs a report of a folder shows: the one in it, or the jobs of a sweep that do not fit into one picture.
 
     Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
     """
-    record = _record(path)
-    if record.get("command") != "sweep" or record["arguments"]["recipe"] in SHOWN_TOGETHER:
-        return [path]
-    jobs = [path / "jobs" / name for name in record.get("jobs", {}).get("finished", [])]
-    return [job for job in jobs if job.is_dir()] or [path]
+    run = read_run(path)
+    if run.record.get("command") != "sweep" or run.command in SHOWN_TOGETHER:
+        return [run]
+    jobs = [path / "jobs" / name for name in run.record.get("jobs", {}).get("finished", [])]
+    return [read_run(job) for job in jobs if job.is_dir()] or [run]
 
 
 def read_run(path: Path) -> RunFolder:
     """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
+    require(path.is_dir(), f"{path} is not a folder; give the folder that `isogloss map --out` wrote")
     file, points = path / "points.parquet", None
     if file.exists():
         try:
             points = pd.read_parquet(file)[POINT_COLUMNS]
         except (KeyError, OSError, ValueError) as error:
             raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
-    return RunFolder(path, _record(path), read_rows(path), points)
-
-
-def _record(folder: Path) -> Mapping[str, Any]:
-    require(folder.is_dir(), f"{folder} is not a folder; give the folder that `isogloss map --out` wrote")
-    return read_facts(folder) if (folder / "run.json").exists() else {}
+    record = read_facts(path) if (path / "run.json").exists() else {}
+    return RunFolder(path, record, read_rows(path), points)
 
 
 def language_name(code: str) -> str:

@@ -7,7 +7,6 @@ A figure never shows an empty box: a word that no installed font covers stays un
 caption. Scripts whose letters join or run right to left also need a matplotlib that shapes text (3.11, with libraqm).
 """
 
-import io
 import textwrap
 import unicodedata
 import warnings
@@ -23,7 +22,7 @@ import numpy as np
 
 from isogloss.errors import InputError
 from isogloss.figure import COLOURS, DARK, GRIDS, INK, QUIET, RULE, SHADES, Figure, Line, Panel, printable
-from isogloss.files import write_bytes
+from isogloss.files import whole
 from isogloss.measures.registry import describe
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ class FontChoice:
     Attributes:
         families: the fonts to draw with, in order.
         letters: the code points that they cover.
-        cannot: the scripts that stay undrawn, with the reason of each.
+        cannot: the scripts that stay undrawn, with a sentence that says so and why.
     """
 
     families: list[str]
@@ -120,10 +119,6 @@ class FontChoice:
             if not letter.isspace()
         )
 
-    def caption(self) -> str:
-        """What is missing, in words; "" when nothing is."""
-        return " ".join(f"{script} words not shown: {reason}." for script, reason in self.cannot.items())
-
 
 def choose_fonts(words: Iterable[str]) -> FontChoice:
     """Choose families that together draw as many of the words as the installed fonts can."""
@@ -131,8 +126,8 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
 
     scripts, joins = characters_by_script(words), hasattr(ft2font, "__libraqm_version__")
     unjoined = [script for script in scripts if script in JOINED and not joins]
-    cannot = dict.fromkeys(unjoined, "this matplotlib cannot join or reorder letters; 3.11 can")
-    needed = {script: set(map(ord, characters)) for script, characters in scripts.items() if script not in cannot}
+    reasons = dict.fromkeys(unjoined, "this matplotlib cannot join or reorder letters; 3.11 can")
+    needed = {script: set(map(ord, characters)) for script, characters in scripts.items() if script not in reasons}
     families, letters = [BASE_FONT], _letters_of(BASE_FONT)
     other = {name: [not name.startswith(preferred) for preferred in PREFERRED_FONTS] for name in _installed()}
     for family in sorted(other, key=lambda name: (other[name], "Sans" not in name, name)):
@@ -145,7 +140,8 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
     for script, characters in needed.items():
         if missing := characters - letters:
             several = f"no installed font has {len(missing)} of their letters"
-            cannot |= {script: "no installed font has them"} if missing == characters else {f"Some {script}": several}
+            reasons |= {script: "no installed font has them"} if missing == characters else {f"Some {script}": several}
+    cannot = {script: f"{script} words not shown: {reason}." for script, reason in reasons.items()}
     return FontChoice(families, letters, cannot)
 
 
@@ -193,10 +189,10 @@ def save(sheet: "Drawing", folder: Path, name: str) -> list[Path]:
     around = sheet.get_tightbbox().padded(0.15)
     written = []
     for kind in ("png", "svg"):
-        content = io.BytesIO()
         metadata: dict[str, Any] = {"Date": None} if kind == "svg" else {"Software": None}
-        sheet.savefig(content, format=kind, dpi=DPI, metadata=metadata, bbox_inches=around)
-        written.append(write_bytes(folder / f"{name}.{kind}", content.getvalue()))
+        written.append(folder / f"{name}.{kind}")
+        with whole(written[-1]) as beside:
+            sheet.savefig(beside, format=kind, dpi=DPI, metadata=metadata, bbox_inches=around)
     return written
 
 

@@ -21,20 +21,21 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from isogloss import __version__
 from isogloss.errors import InputError, require
 from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel, language_look
-from isogloss.files import write_bytes
+from isogloss.files import whole
 from isogloss.measures.registry import describe
 from isogloss.papers.paper import find, names as paper_names
 from isogloss.papers.results import Results, judging
 from isogloss.progress import progress
-from isogloss.recipes.word_map import draw_later
+from isogloss.recipes.word_map import draw_points
 from isogloss.report import curves, drift_view, map_view, score_views, training_view, word_map
-from isogloss.report.curves import RunFolder, View, number, parts, read_run
-from isogloss.report.draw_matplotlib import drawing, inks, write_figure
+from isogloss.report.curves import RunFolder, View, number, read_run, read_runs
+from isogloss.report.draw_matplotlib import characters_by_script, drawing, inks, write_figure
 from isogloss.runs import table
 
 HERE = Path(__file__).parent
@@ -95,10 +96,10 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
         names = " or ".join(map(repr, VIEWS))
         require(command in VIEWS, f"a table needs the command it was made by: verdict(rows, {names})")
         return VIEWS[str(command)](RunFolder(Path(), {"command": command}, run)).verdict
-    jobs = parts(Path(run))
-    if jobs == [Path(run)]:
-        return view_of(read_run(Path(run))).verdict
-    firsts = [f"{job.name}: {said}" for job in jobs for said in view_of(read_run(job)).verdict[:1]]
+    jobs = read_runs(Path(run))
+    if jobs[0].path == Path(run):
+        return view_of(jobs[0]).verdict
+    firsts = [f"{job.name}: {said}" for job in jobs for said in view_of(job).verdict[:1]]
     return [*firsts, *sweep_sentences(read_run(Path(run)).rows)]
 
 
@@ -128,6 +129,11 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
     return [f"Mean P@1 at layer {layer}, where all jobs together end highest{floor}: {'; '.join(said)}."]
 
 
+def can_draw() -> bool:
+    """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
+    return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
+
+
 def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool = True) -> Path:
     """Write the page over these run folders, and the figures of each into its folder `figures`.
 
@@ -142,10 +148,10 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         The path of the page.
     """
     require(folders, "a report needs at least one run folder; give what `isogloss map --out` wrote")
-    single = [part for folder in folders for part in parts(Path(folder))]
-    for folder in single if figures and find_spec("openTSNE") is not None else ():
-        draw_later(folder)
-    runs = [read_run(folder) for folder in single]
+    for folder in map(Path, folders if figures else ()):
+        for run_folder in (folder, *folder.glob("jobs/*")):
+            draw_points(run_folder)
+    runs = [run for folder in folders for run in read_runs(Path(folder))]
     models, names = [run.model for run in runs], [run.name for run in runs]
     for index, run in enumerate(runs):  # named by their model where that tells them apart, else by their folder as well
         again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
@@ -158,7 +164,11 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
-    return write_bytes(page, render(runs, views).encode("utf-8", "replace"))
+    text = render(runs, views)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with whole(page) as beside:
+        beside.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    return page
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
@@ -168,6 +178,7 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
 
 
 def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
+    out.mkdir(parents=True, exist_ok=True)
     with drawing([run.model, *run.data, *map(curves.language_name, run.languages)]):
         written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
     return written + word_map.write_word_maps(run, out)
@@ -184,7 +195,9 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     files = [(HERE / f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS]
     data = 'const DATA = JSON.parse(document.getElementById("data").textContent);'
     script = "\n".join(['(() => {\n"use strict";', data, *files, "begin();\n})();"])
-    filled = {name for view in views for name in view.sections}
+    filled = {figure.section for view in views for figure in view.figures}
+    scored = [view for view in views if view.tables or any(figure.section == "scores" for figure in view.figures)]
+    filled |= {"scores"} if scored else set()
     filled |= {"word-map" for run in runs if run.points is not None}
     mapped = any(view.mark == "map" for view in views) or bool(filled & set(OF_A_MAP))
     rows = pd.concat([run.rows[["measure", "method"]] for run in runs])
@@ -211,7 +224,7 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
         layered=mapped or any(run.rows["layer"].notna().any() for run in runs),
         reproduced=any(view.paper for view in views),
         told=any(view.verdict or view.facts for view in views),
-        scores=next((view.heading for view in views if view.tables or "scores" in view.sections), ""),
+        scores=scored[0].heading if scored else "",
         meanings=[describe(str(name)) for name in rows["measure"].unique() if name in map_view.NOT_DRAWN],
         version=__version__,
         style=Markup(style),
@@ -279,7 +292,7 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         "figures": drawn,
         "steps": steps,
         "curves": [{**own, "steps": steps.index(own["steps"])} for own in numbers],
-        "map": None if run.points is None else word_map.payload(word_map.word_map(run.points)),
+        "map": None if run.points is None else _word_map_payload(word_map.word_map(run.points)),
         "table": table_payload(run.rows),
     }
 
@@ -300,6 +313,18 @@ def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[s
 def _compact(values: Iterable[float], *, digits: int = 5) -> list[float | None]:
     """Five digits: more than a pixel shows, and rounding once more rarely differs from rounding the number itself."""
     return [float(f"{value:.{digits}g}") if isfinite(value) else None for value in values]
+
+
+def _word_map_payload(points: word_map.WordMap) -> dict[str, Any]:
+    """The word map for the page, with positions as whole thousandths: x then y, one list a layer."""
+    x, y = (np.stack([*points.positions.values()]) * 1000).round().astype(int).transpose(2, 0, 1)  # (layers, points)
+    return {
+        "layers": list(points.positions),
+        **{name: points.words[name].tolist() for name in ("language", "word", "pair")},
+        "x": x.tolist(),
+        "y": y.tolist(),
+        "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words["word"]).items()},
+    }
 
 
 def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFrame, list[str]]:

@@ -17,9 +17,9 @@ import pandas as pd
 from scipy.linalg import orthogonal_procrustes
 
 from isogloss.figure import QUIET, RULE, SHAPES, language_look, printable
-from isogloss.files import write_bytes
+from isogloss.files import whole
 from isogloss.report.curves import RunFolder, language_name
-from isogloss.report.draw_matplotlib import FontChoice, caption, characters_by_script, drawing, new_figure, save
+from isogloss.report.draw_matplotlib import FontChoice, caption, drawing, new_figure, save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -113,18 +113,6 @@ def _align(layers: Positions) -> Positions:
     return np.clip(scaled, (-WIDE - EDGE, -1.0 - EDGE), (WIDE + EDGE, 1.0 + EDGE))
 
 
-def payload(points: WordMap) -> dict[str, Any]:
-    """The word map for the page, with positions as whole thousandths: x then y, one list a layer."""
-    x, y = (np.stack([*points.positions.values()]) * 1000).round().astype(int).transpose(2, 0, 1)  # (layers, points)
-    return {
-        "layers": list(points.positions),
-        **{name: points.words[name].tolist() for name in ("language", "word", "pair")},
-        "x": x.tolist(),
-        "y": y.tolist(),
-        "scripts": {script: letters[:6] for script, letters in characters_by_script(points.words["word"]).items()},
-    }
-
-
 def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     """Draw the words of a run that has points, and return the files.
 
@@ -143,7 +131,7 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         axes.set_title(f"{points.title}: words at layer {best}")
         axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), handletextpad=0.2)
         about = "Near means alike; directions mean nothing. Words far outside the rest are drawn at the edge."
-        caption(figure, f"{about} {fonts.caption()}".strip())
+        caption(figure, " ".join([about, *fonts.cannot.values()]))
         figure.draw_without_rendering()
         _label(axes, points, fonts, points.positions[best])
         files = save(figure, out, "word-map")
@@ -167,7 +155,9 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         pictures = list(frames(points, between))
         while len(content := encode(pictures, between)) > MOST_BYTES and between > 0:
             pictures, between = pictures[::2], between // 2
-        return [*files, write_bytes(out / "layers.gif", content)]
+        with whole(out / "layers.gif") as beside:
+            beside.write_bytes(content)
+        return [*files, out / "layers.gif"]
 
 
 def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float) -> list[Any]:

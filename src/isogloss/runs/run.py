@@ -37,7 +37,7 @@ class Run(AbstractContextManager["Run"]):
     scratch: a folder for what only this run needs, which recipes find made; gone when the run is finished.
     """
 
-    def __init__(self, folder: Path, facts: dict[str, Any], *, writes: bool = True) -> None:
+    def __init__(self, folder: Path, facts: dict[str, Any], *, writes: bool) -> None:
         self.folder, self.scratch = folder, folder / "scratch"
         self.writes = writes
         self.facts = facts
@@ -126,17 +126,21 @@ class Run(AbstractContextManager["Run"]):
             write_text(self.folder / "run.json", text + "\n")
 
 
-def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False) -> Run:
+def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False, writes: bool = True) -> Run:
     """Begin a run in a new folder, or with `resume` go on with the one that is there.
 
     Args:
         folder: The run folder. No other process may write to it until the run is closed: `with start(...) as run`.
         facts: command, arguments, seed, model, hashes. To resume, they must be those of the first time.
         resume: Whether to go on with a run that is in the folder.
+        writes: False in all but the first process of a launch: the same run, in which that one alone writes.
     """
     path = Path(folder)
     beginning: dict[str, Any] = {"started": _now(), "finished": None, "status": "running", "notes": []}
-    run = Run(path, {"schema": table.SCHEMA, **facts, **_surroundings(), **beginning})
+    run = Run(path, {"schema": table.SCHEMA, **facts, **_surroundings(), **beginning}, writes=writes)
+    if not writes:
+        run.finished = is_finished(path)
+        return run
     check_folder(path, resume=resume)
     path.mkdir(parents=True, exist_ok=True)
     run.lock()
@@ -175,14 +179,6 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False)
     return run
 
 
-def follow(folder: str | Path, facts: Mapping[str, Any]) -> Run:
-    """The run as the other processes of a launch see it: the same folder, in which only the first of them writes."""
-    path = Path(folder)
-    run = Run(path, {**facts, **_surroundings(), "notes": []}, writes=False)
-    run.finished = (path / "run.json").is_file() and read_facts(path).get("status") == "finished"
-    return run
-
-
 def check_folder(path: Path, *, resume: bool) -> None:
     """Refuse a folder that cannot be written, holds other files, or holds a run that is not to be resumed."""
     if (path / "run.json").is_file():
@@ -207,7 +203,7 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
     if not path.is_file():
         require(packed.is_file(), f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
         try:
-            return table.typed(table.upgrade(pd.read_parquet(packed)))
+            return table.typed(pd.read_parquet(packed))
         except (OSError, ValueError) as error:
             raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
     text = path.read_text(encoding="utf-8")
@@ -222,7 +218,12 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
             raise InputError(f"{path}:{number}: {len(cells)} cells instead of {len(columns)}")
         entry = zip(columns, cells, strict=True)
         rows.append({name: kinds.get(name, str)(cell) for name, cell in entry if cell != ""})
-    return table.typed(table.upgrade(pd.DataFrame(rows, columns=list(columns))))
+    return table.typed(pd.DataFrame(rows, columns=list(columns)))
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a run that was finished."""
+    return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:

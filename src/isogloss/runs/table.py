@@ -122,8 +122,8 @@ def frame(rows: Iterable[Row]) -> pd.DataFrame:
 
 
 def typed(data: pd.DataFrame) -> pd.DataFrame:
-    """Every column of the table in order and one type a column; absent ones are empty."""
-    data = data.reindex(columns=list(COLUMNS))
+    """Every column of the table in order and one type a column, whatever the schema; absent ones are empty."""
+    data = (upgrade(data) if "variant" in data else data).reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         if name in NUMBERS:
             data[name] = pd.to_numeric(data[name]).astype("float64")
@@ -196,9 +196,7 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def upgrade(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of an older schema with today's columns; rows of today's schema stay as they are."""
-    if "variant" not in table.columns:
-        return table
+    """Rows of schema 1 with today's columns."""
     variants = table["variant"].fillna("").astype("str")
     columns = {variant: _columns_of(variant) for variant in variants.unique()}
     table = table.drop(columns="variant")

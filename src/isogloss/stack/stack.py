@@ -213,14 +213,16 @@ class Stack:
                 results[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
-        inputs |= {"input_ids": spread(batch.ids)} if hidden is None else {"inputs_embeds": spread(hidden)}
+        if hidden is None:
+            body, inputs["input_ids"] = self._body, spread(batch.ids)
+        else:
+            body, inputs["inputs_embeds"] = self._body_from_hidden, spread(hidden)
         if pack:
             inputs |= packed_inputs(self, lengths)
         if hidden is None and batch.types is not None and self.tells_types:  # in place of the zeros of packed inputs
             inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
             inputs["use_cache"] = False
-        body = self._body if hidden is None else self._body_from_hidden
         attention = self.family.attention if part == "attention" else None
         hooks = reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention)
         with packed(body) if pack else nullcontext(), hooks:

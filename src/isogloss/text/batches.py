@@ -44,12 +44,11 @@ class Batch:
         return replace(self, **{name: values.to(device) for name, values in fields.items() if values is not None})
 
     def take(self, order: Sequence[int]) -> "Batch":
-        """These sentences of the batch, in this order."""
-        chosen = torch.as_tensor(order, dtype=torch.long, device=self.lengths.device)
+        """These sentences of a batch on the CPU, in this order."""
+        chosen = torch.as_tensor(order, dtype=torch.long)
         starts = torch.cumsum(self.lengths, 0) - self.lengths
         lengths, rows, shortened = (values[chosen] for values in (self.lengths, self.rows, self.shortened))
-        shift = starts[chosen] - (torch.cumsum(lengths, 0) - lengths)
-        tokens = torch.arange(int(lengths.sum()), device=chosen.device) + torch.repeat_interleave(shift, lengths)
+        tokens = torch.from_numpy(ranges(starts[chosen].numpy(), lengths.numpy()))
         ids, content, words = (values[tokens] for values in (self.ids, self.content, self.words))
         types = None if self.types is None else self.types[tokens]
         return Batch(ids, lengths, content, words, rows, shortened, types)

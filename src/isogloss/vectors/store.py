@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -25,6 +26,7 @@ SHARE = 0.125  # of the disk that is free: other runs may do the same beside thi
 Read = Callable[[], Iterable[Tensor]]
 
 
+@dataclass(frozen=True)
 class VectorStore:
     """Arrays by name in one folder, each a memory-mapped `.npy` file, and a mark that all of them are complete.
 
@@ -33,7 +35,7 @@ class VectorStore:
     all, so that the file is a mark of its own: `name in store`.
 
     The mark is a JSON file with facts of the caller's own, such as words, layers or counts, and is written last.
-    Several stores may share a folder if their marks and arrays have different names.
+    Several stores may share a folder, which need not exist yet, if their marks and arrays have different names.
 
     >>> import tempfile
     >>> store = VectorStore(Path(tempfile.mkdtemp()))
@@ -45,14 +47,13 @@ class VectorStore:
     tensor([4., 0., 0.])
     """
 
-    def __init__(self, folder: Path, *, mark: str = "complete.json") -> None:
-        """Open a folder, which need not exist yet; mark: name of the JSON file that marks the store as complete."""
-        self.folder, self.mark = folder, folder / mark
+    folder: Path
+    mark: str = "complete.json"
 
     @property
     def complete(self) -> bool:
         """Whether `finish` was called, now or by an earlier run."""
-        return self.mark.is_file()
+        return (self.folder / self.mark).is_file()
 
     def __contains__(self, name: str) -> bool:
         """Whether there is an array of this name, finished or not."""
@@ -90,11 +91,11 @@ class VectorStore:
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
         """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.mark, json.dumps(dict(facts or {}), ensure_ascii=False))
+        write_text(self.folder / self.mark, json.dumps(dict(facts or {}), ensure_ascii=False))
 
     def facts(self) -> dict[str, Any]:
         """The facts that the store was finished with."""
-        facts: dict[str, Any] = json.loads(self.mark.read_text(encoding="utf-8"))
+        facts: dict[str, Any] = json.loads((self.folder / self.mark).read_text(encoding="utf-8"))
         return facts
 
 
