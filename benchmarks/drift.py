@@ -15,11 +15,11 @@ from pathlib import Path
 
 import torch
 import transformers
+from benchmarks.invented import invented
 
 from isogloss.recipes.drift import drift
 from isogloss.report import write_figures, write_page
 from isogloss.stack.load import locate
-from isogloss.text.invented import invented
 
 LANGUAGES = ("qaa", "qab", "qac", "qad", "qae", "qaf", "qag")
 BATCH, EPOCHS, HELD_OUT = 8, 3, 0.1

@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from isogloss.text.invented import invented
+from benchmarks.invented import invented
 
 
 def peak(folder, sentences):

@@ -136,7 +136,7 @@ PAPERS = {
 
 def prepare(inputs: Path) -> None:
     """Write the models, texts and task sets that the command lines name; the same bytes every time."""
-    sys.path.insert(0, str(ROOT / "tests"))
+    sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     from tiny_drift import write_tuning
     from tiny_models import saved
     from tiny_pretraining import write_lexicon, write_lexicons, write_texts

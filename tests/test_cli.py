@@ -8,11 +8,11 @@ import time
 
 import pandas as pd
 import pytest
+from benchmarks.invented import invented
 
 from isogloss.recipes import recipe
 from isogloss.report import page
 from isogloss.runs import read_facts, read_rows
-from isogloss.text.invented import invented
 from tiny_commands import drawing_command_line
 
 

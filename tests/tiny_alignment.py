@@ -1,9 +1,9 @@
 """Options for an alignment that takes a second, small models, and pairs of invented languages in files or packed."""
 
 import torch
+from benchmarks.invented import invented
 
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.invented import invented
 from isogloss.text.streams import pack_pairs
 from tiny_commands import flags
 from tiny_drift import write_model

@@ -1,10 +1,10 @@
 """A random masked LM of invented languages with text to tune it on, and options for a drift run of a second."""
 
 import torch
+from benchmarks.invented import invented
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModelForMaskedLM
 
-from isogloss.text.invented import invented
 from tiny_commands import flags
 from tiny_models import MARKS, framed, tiny_config
 from tiny_pretraining import write_texts

@@ -1,6 +1,7 @@
 """Text of invented languages in files, and options for a pretraining that takes half a second."""
 
-from isogloss.text.invented import invented, invented_lexicon
+from benchmarks.invented import invented, invented_lexicon
+
 from tiny_commands import flags
 
 LANGUAGES = ("qaa", "qab")

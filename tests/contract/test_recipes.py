@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from benchmarks.invented import invented
 from typer.testing import CliRunner
 
 import isogloss as ig
 from isogloss.cli import app, recipe_command
 from isogloss.recipes.recipe import RECIPES, Work, find_recipe
 from isogloss.runs import read_facts, read_rows
-from isogloss.text.invented import invented
 from isogloss.training.loop import Training
 from tiny_alignment import SMALL as SMALL_ALIGNMENT
 from tiny_commands import flags

@@ -1,10 +1,10 @@
 """Files of the data folder that are found, cut, halved and missing."""
 
 import pytest
+from benchmarks.invented import entities, grammar, invented, treebank
 
 from isogloss.errors import InputError
 from isogloss.papers.data_sets import choose, cut_file, drawn, find_file, lowest_hashed, sentences, task_file
-from isogloss.text.invented import entities, grammar, invented, treebank
 
 SAID = invented(("qaa", "qab"), 200, seed=1)
 TAGS = entities(SAID["qaa"].sentences[:40], grammar("qaa", 1))

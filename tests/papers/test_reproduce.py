@@ -121,7 +121,7 @@ def test_texts_alone_are_written_and_are_enough_where_the_data_is_not(tmp_path, 
     rows = ig.reproduce("hussain2020", out=tmp_path / "run", seeds=1, only="texts", device="cpu")
     assert rows.empty and {path.name for path in (tmp_path / "run").iterdir()} >= {"run.json", "text"}
     assert not (tmp_path / "run" / "multilingual").exists() and not (tmp_path / "run" / "jobs").exists()
-    monkeypatch.setattr("isogloss.papers.paper.invented_data", None)  # any call would fail
+    monkeypatch.setattr("isogloss.papers.paper.INVENTED", None)  # any call would fail
     written = read_facts(tmp_path / "run")["hashes"]
     rows = ig.reproduce("hussain2020", out=tmp_path / "run", seeds=1, only="texts", device="cpu", resume=True)
     assert rows.empty and read_facts(tmp_path / "run")["hashes"] == written

@@ -514,7 +514,7 @@ def reproduced(tmp_path_factory):
         shutil.copytree(first, folder)
         for path in (folder / "text").glob("pretrain.*"):
             path.unlink()
-        patch.setattr("isogloss.papers.paper.invented_data", None)  # the text that was written is taken
+        patch.setattr("isogloss.papers.paper.INVENTED", None)  # the text that was written is taken
         table = ig.reproduce("wu2020", out=folder, seeds=1, device="cpu", resume=True)
     return first, folder, begun, table
 

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmarks.invented import invented
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
@@ -11,7 +12,6 @@ import isogloss as ig
 from isogloss.recipes.align import pack_text
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.invented import invented
 from isogloss.text.readers.parallel import find_pairs
 from isogloss.training.alignment import Aligner, Alignment
 from tiny_alignment import SMALL, words, write_pairs

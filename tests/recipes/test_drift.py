@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmarks.invented import invented
 from transformers import AutoModelForMaskedLM
 
 from isogloss.papers.hussain2020 import DEFECTS, effect_rows
@@ -16,7 +17,6 @@ from isogloss.runs.table import COORDINATES, frame
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.invented import invented
 from isogloss.training.masked_lm import masking_of, perplexity_probe
 from tiny_drift import given, write_tuning
 from tiny_models import ENCODERS, tiny_config

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from benchmarks.invented import invented
 from scipy import stats
 
 import isogloss as ig
@@ -15,7 +16,6 @@ from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits
 from isogloss.runs.table import KEY
-from isogloss.text.invented import invented
 from isogloss.text.vocabulary import vocabulary
 from isogloss.text.words import words_of
 

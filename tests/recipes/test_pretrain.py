@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from benchmarks.invented import invented
 from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
@@ -21,7 +22,6 @@ from isogloss.recipes.pretrain import pretrain
 from isogloss.recipes.recipe import describe_files
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
-from isogloss.text.invented import invented
 from isogloss.training import checkpoints as kept, masked_lm
 from isogloss.training.loop import Training
 from tiny_commands import command_line, run_and_kill

@@ -5,11 +5,11 @@ import json
 import shutil
 
 import pytest
+from benchmarks.invented import invented
 
 from isogloss.errors import InputError
 from isogloss.recipes.packed_text import TextSource
 from isogloss.recipes.pretrain import pretrain
-from isogloss.text.invented import invented
 from tiny_commands import command_line
 from tiny_pretraining import LANGUAGES, SMALL, options, write_lexicon, write_texts
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from benchmarks.invented import invented
 from scipy import stats
 from scipy.linalg import orthogonal_procrustes
 from transformers import AutoModel
@@ -17,7 +18,6 @@ from isogloss.recipes.jobs import Job, run_job
 from isogloss.runs import read_facts
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import reinitialise
-from isogloss.text.invented import invented
 from tiny_commands import command_line, way_of
 from tiny_models import tiny_config, tiny_tokenizer
 from tiny_pretraining import SMALL, write_texts

@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from benchmarks.invented import invented
 from transformers import AutoModel, AutoTokenizer
 
 import isogloss as ig
@@ -13,7 +14,6 @@ from isogloss.measures import cka, cka_rbf_of_pairs
 from isogloss.recipes.transfer import compared_text, encode_written_specials, sentence_states
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
-from isogloss.text.invented import invented
 from tiny_tasks import SMALL, write_sets
 
 TEXT = invented(("qaa", "qab", "qac"), 24)

@@ -1,11 +1,11 @@
 """Words that a tokenizer has no pieces for are told of, where there are many."""
 
 import pytest
+from benchmarks.invented import invented
 
 import isogloss as ig
 from isogloss.runs import read_facts
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.invented import invented
 from isogloss.text.words import unknown_notes
 from tiny_alignment import SMALL
 from tiny_drift import given, write_model, write_tuning

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from benchmarks.invented import invented
 
 import isogloss as ig
 from isogloss.report import score_views, verdict as verdict_of, write_figures, write_page
@@ -11,7 +12,6 @@ from isogloss.report.curves import RunFolder, read_run
 from isogloss.report.page import render, view_of
 from isogloss.report.score_views import TEXTS, lookups
 from isogloss.runs.table import frame, row
-from isogloss.text.invented import invented
 from tiny_pretraining import write_lexicons, write_texts
 
 BASE = {"task": "lexicon", "data": "en-nl.test.txt", "source": "en", "target": "nl", "seed": 0, "model": "mini"}

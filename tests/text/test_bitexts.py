@@ -3,12 +3,12 @@
 import gzip
 
 import pytest
+from benchmarks.invented import invented
 
 from isogloss import Bitext, Corpus
 from isogloss.errors import InputError
 from isogloss.text import read_bitext, read_bitexts, read_corpus
 from isogloss.text.corpora import paraphrases
-from isogloss.text.invented import invented
 from isogloss.text.readers.parallel import find_pairs
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from benchmarks.invented import invented
 from scipy.special import logsumexp
 from torch.nn.functional import normalize
 
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.invented import invented
 from isogloss.text.masking import IGNORE
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import (

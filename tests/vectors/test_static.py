@@ -7,11 +7,11 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from benchmarks.invented import invented
 
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.progress import listening
-from isogloss.text.invented import invented
 from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.vectors import static
 from isogloss.vectors.extract import Vectors

@@ -12,9 +12,9 @@ The folder of a reproduction is a run folder (rows, figures, report), with the t
 spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
 be stopped, shared between commands (`only`) and gone on with; each command collects what is there.
 
-Texts are cut from one folder of data sets, at smoke scale from an invented one (`invented_data`), by the same readers.
-Where there is more text than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken, whatever the
-seed and the order of the file.
+Texts are cut from one folder of data sets, at smoke scale from that of the invented languages (`data/invented`). Where
+there is more text than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken, whatever the seed
+and the order of the file.
 """
 
 import gzip
@@ -26,8 +26,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -44,7 +44,6 @@ from isogloss.runs.run import Run, check_folder, read_facts, start
 from isogloss.runs.table import frame
 from isogloss.stack.load import locate
 from isogloss.text.catalog import data_dir
-from isogloss.text.invented import LANGUAGES, invented_data
 
 SUMMARY = "summary.txt"
 TOY = "models at smoke scale are tiny and hardly trained: what is held or not held here says nothing of the paper"
@@ -58,6 +57,8 @@ MEASURED = "as measured, or guessed from that, on one H200, at smoke scale on on
 WEIGHTS = ("model", "other", "native")  # options that name a model
 # Notes of single jobs that say nothing of all of them together.
 UNSAID = r"the curves of .* do not cross$|word map|the parallel text has no"
+INVENTED = Path(str(files("isogloss") / "data" / "invented"))  # data sets in these languages; the first is as English
+LANGUAGES = ("qaa", "qab", "qac")
 # Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
 TINY: dict[str, Any] = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 64, "batch": 32}
 TINY |= {"vocabulary": 300, "rate": 1e-2, "warm_up": 1 / 6, "steps": 60, "report": 20, "probe": 1000}
@@ -292,12 +293,8 @@ class Texts:
         """Every file's content by its name; at smoke scale from invented data, with text to pretrain a model on."""
         if self.request.scale != "smoke":
             return self.make(data_dir(self.request.data))
-        files = invented_data()
-        with TemporaryDirectory() as folder:
-            for name, content in files.items():
-                write_bytes(Path(folder) / name, content.encode("utf-8"))
-            known = {KNOWN.format(code): files[f"train/invented.{code}.txt"] for code in LANGUAGES}
-            return {**known, **self.make(Path(folder))}
+        known = {KNOWN.format(code): (INVENTED / f"train/invented.{code}.txt").read_text("utf-8") for code in LANGUAGES}
+        return {**known, **self.make(INVENTED)}
 
     @cached_property
     def facts(self) -> dict[str, Any]:

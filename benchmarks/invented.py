@@ -8,14 +8,18 @@ The meanings depend on the seed alone, and a language on the seed and its code: 
 every bitext it takes part in. Use the codes ISO 639 reserves for local use, `qaa` to `qtz`.
 
 `invented_data` is a whole folder of data sets in such languages, for papers at smoke scale: its files are named and
-written as those of the public data sets.
+written as those of the public data sets. It is part of the package, and made anew by
+
+    python -m benchmarks.invented src/isogloss/data/invented
 """
 
 import json
 import random
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from isogloss.errors import InputError
 from isogloss.text.corpora import Bitext, Corpus, Lexicon, Link, Span
@@ -267,3 +271,10 @@ def _heads(tags: Sequence[str], speech: Grammar) -> Iterator[tuple[int, str]]:
             yield max(noun for noun in nouns if noun < position), RELATIONS[tag]
         else:
             yield (0 if tag == "VERB" else verb), RELATIONS[tag]
+
+
+if __name__ == "__main__":
+    for name, content in invented_data().items():
+        path = Path(sys.argv[1], name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content, encoding="utf-8")

@@ -1,11 +1,12 @@
 """Invented languages: same seed, same text; links join words that say the same."""
 
 import pytest
+from benchmarks.invented import entities, grammar, invented, invented_data, invented_lexicon, treebank
 
 from isogloss.errors import InputError
+from isogloss.papers.paper import INVENTED
 from isogloss.text import read_tagged, spans
 from isogloss.text.catalog import check
-from isogloss.text.invented import entities, grammar, invented, invented_data, invented_lexicon, treebank
 from isogloss.text.readers.conll import read_trees
 from isogloss.text.readers.examples import read_pairs, read_questions
 
@@ -86,16 +87,18 @@ def test_entities_are_nouns(tmp_path):
     assert len(found) == 30 and {tag for sentence in found for tag in sentence.tags} == {"O", "B-PER", "B-LOC"}
 
 
-def test_a_folder_of_data_sets_is_one_that_the_readers_accept_and_says_the_same_in_every_language(tmp_path):
-    for name, content in invented_data().items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(content, encoding="utf-8")
-    report = check(tmp_path)
+def test_the_data_sets_of_the_package_are_the_invented_ones():
+    files = {str(path.relative_to(INVENTED)): path for path in INVENTED.rglob("*") if path.is_file()}
+    assert {name: path.read_text(encoding="utf-8") for name, path in files.items()} == invented_data()
+
+
+def test_a_folder_of_data_sets_is_one_that_the_readers_accept_and_says_the_same_in_every_language():
+    report = check(INVENTED)
     assert not report.problems and not report.unchecked
-    sets = [read_pairs(tmp_path / "xnli" / f"test-{code}.tsv") for code in ("qaa", "qab", "qac")]
+    sets = [read_pairs(INVENTED / "xnli" / f"test-{code}.tsv") for code in ("qaa", "qab", "qac")]
     labels = [[pair.label for pair in pairs] for pairs in sets]
     assert labels[0] == labels[1] == labels[2] and {labels[0].count(label) for label in labels[0]} == {20}
-    questions = [read_questions(tmp_path / "xquad" / f"xquad.{code}.json") for code in ("qaa", "qab")]
+    questions = [read_questions(INVENTED / "xquad" / f"xquad.{code}.json") for code in ("qaa", "qab")]
     assert len(questions[0]) == len(questions[1]) == 20
     words = dict(invented_lexicon("qaa", "qab", seed=1))
     assert all(words[asked.answers[0]] in other.context for asked, other in zip(*questions, strict=True))
