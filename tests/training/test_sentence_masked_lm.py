@@ -366,11 +366,15 @@ def test_a_stream_is_cut_into_rows_that_have_each_token_once():
     assert (cut["nl"].words, cut["nl"].characters, cut["nl"].name) == (80, 400, "")
 
 
-def test_texts_of_a_stream_stand_in_their_frame():
-    rows = rows_of(cut_stream(STREAMS["en"], length=16, frame=[(2,), (3,)]))
+@pytest.mark.parametrize("frame", [[(2,), (3,)], [(2,), ()], [(), (3,)]])
+def test_texts_of_a_stream_stand_in_their_frame(frame):
+    stream = STREAMS["en"]
+    marks = [number for number in (2, 3) if (number,) not in frame]
+    stream = replace(stream, ids=stream.ids[~np.isin(stream.ids, marks)])
+    rows = rows_of(cut_stream(stream, length=16, frame=frame))
     assert max(map(len, rows)) <= 16
-    assert {(row[0], row[-1]) for row in rows} == {(2, 3)}
-    contents = np.concatenate([row[1:-1] for row in rows])
+    assert {(*row[: len(frame[0])], *row[len(row) - len(frame[1]) :]) for row in rows} == {(*frame[0], *frame[1])}
+    contents = np.concatenate([[number for number in row if number > 4] for row in rows])
     assert contents.tolist() == [number for number in STREAMS["en"].ids.tolist() if number > 4]
 
 

@@ -167,6 +167,9 @@ def pretrain(
         masking: dict[str, Any] = {"mask_id": first["mask_id"], "marks": first["marks"], "pools": pools}
         ids = {language: stream.ids for language, stream in packed.train.items()}
         borders = {} if rows == "streams" else borders_of(packed.tokenizers[packed.languages[0]])
+        marked = any(borders.get(1, [()])) or rows == "streams"
+        unmarked = f"--rows {rows}: --tokenizer puts no special token before or after a text, which tells it from the next"
+        require(marked, f"{unmarked}; choose another, or --rows streams")
         feed["frame"] = borders.get(2 if rows == "pairs" else 1)
         starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
         ends = {code: sentence_ends(pieces) for code, pieces in packed.tokenizers.items() if rows == "pairs"}

@@ -141,18 +141,18 @@ def texts_of(ids: np.ndarray, frame: Frame, *, length: int, ends: Sequence[int] 
     single token is left out.
 
     Args:
-        ids: (tokens,), paragraphs end to end, each between its special tokens.
-        frame: the special tokens of a text, the first and the last of which are those of a paragraph.
+        ids: (tokens,), paragraphs end to end, each with its special tokens, by which they are told apart.
+        frame: the special tokens of a text, those of a paragraph among them; it may have them before or after it alone.
         length: most tokens of a text.
         ends: ids of tokens that end a sentence.
 
     >>> texts_of(np.array([2, 7, 8, 9, 3, 2, 7, 3]), [(2,), (3,)], length=4).tolist()
     [[1, 2, 6], [2, 4, 7]]
     """
-    after = _behind(ids, [frame[-1][-1]])  # paragraphs
-    contents = np.concatenate([[0], after[:-1]])[: len(after)] + len(frame[0])
-    sizes = after - len(frame[-1]) - contents
-    pieces = -(-sizes // (length - sum(map(len, frame))))  # none of an empty paragraph
+    after = np.concatenate([[0], _behind(ids, list(itertools.chain(*frame))), [len(ids) + 1]])  # every special token
+    filled = np.diff(after) > 1  # not so between two special tokens side by side
+    contents, sizes = after[:-1][filled], np.diff(after)[filled] - 1  # (paragraphs,)
+    pieces = -(-sizes // (length - sum(map(len, frame))))
     owner, number = np.repeat(np.arange(len(sizes)), pieces), ranges(np.zeros_like(pieces), pieces)
     borders = np.stack([contents[owner] + sizes[owner] * at // pieces[owner] for at in (number, number + 1)])
     if len(frame) == 2:

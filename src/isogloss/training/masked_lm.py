@@ -520,10 +520,11 @@ def cut_stream(stream: Stream, *, length: int, frame: Frame | None = None) -> Se
         lengths = np.append(lengths, len(ids) % length) if len(ids) % length >= SHORTEST else lengths
         ids = ids[: int(lengths.sum())]
     else:
-        (begins, ends), (before, after) = texts_of(ids, frame, length=length), frame
-        spans = zip(begins, ends, strict=True)
-        ids = np.concatenate([np.concatenate([before, ids[begin:end], after]) for begin, end in spans] or [ids])
-        lengths = ends - begins + len(before) + len(after)
+        begins, ends = texts_of(ids, frame, length=length)
+        lengths = ends - begins + sum(map(len, frame))
+        plain = read_spans([ids], np.zeros_like(begins), begins, ends - begins)
+        shape = 1, int(lengths.sum())
+        ids = lay_out([plain], np.cumsum(lengths) - lengths, shape, frame, padding=0)[0].ravel()
     kept = min(1.0, len(ids) / max(1, stream.tokens))  # of the text; words and characters are those of what is kept
     counts = round(kept * stream.words), round(kept * stream.characters)
     return Sentences(stream.language, "", ids, lengths, *counts, 0)
