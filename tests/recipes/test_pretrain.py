@@ -25,7 +25,7 @@ from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
 from isogloss.text.invented import invented
 from isogloss.text.tokenizers import train_tokenizers
-from isogloss.training import checkpoints as kept, masked_lm
+from isogloss.training import checkpoints as kept, perplexities
 from isogloss.training.loop import Training
 from tiny_commands import command_line, run_and_kill
 from tiny_pretraining import LANGUAGES, SMALL, options, weights_of, write_lexicon, write_texts
@@ -218,9 +218,9 @@ def test_a_model_is_named_by_the_shape_it_has(files, tmp_path):
 
 
 def test_pieces_limit_what_probes_run_at_a_time_too(files, tmp_path, monkeypatch):
-    make, sizes = masked_lm.MaskedBatch, []
+    make, sizes = perplexities.MaskedBatch, []
     monkeypatch.setattr(
-        masked_lm, "MaskedBatch", lambda *given: sizes.append(len(given[0]["input_ids"])) or make(*given)
+        perplexities, "MaskedBatch", lambda *given: sizes.append(len(given[0]["input_ids"])) or make(*given)
     )
     made(files, tmp_path / "run", steps=0, micro_batch=3)
     assert max(sizes) == 3

@@ -278,7 +278,9 @@ def test_texts_are_told_apart_by_the_special_tokens_that_there_are(frame):
     texts = texts_of(ids, frame, length=40)
     assert [ids[begin:end].tolist() for begin, end in texts.T] == [each.tolist() for each in paragraphs if len(each)]
     pairs = texts_of(ids, [frame[0], (3,), frame[1]], length=40)
-    assert [ids[begin:end].tolist() for begin, _, end in pairs.T] == [each.tolist() for each in paragraphs if len(each) > 1]
+    assert [ids[begin:end].tolist() for begin, _, end in pairs.T] == [
+        each.tolist() for each in paragraphs if len(each) > 1
+    ]
 
 
 @pytest.mark.parametrize("seed", range(5))

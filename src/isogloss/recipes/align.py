@@ -39,14 +39,16 @@ from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save
 from isogloss.stack.stack import Stack
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
+from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
+from isogloss.text.sentences import tokenise
 from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, train
-from isogloss.training.masked_lm import masking_of, perplexity_probe, tokenise
+from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import select_by
 
@@ -168,7 +170,7 @@ def align(
         aligner = Aligner(source, stack, how, seed=seed)
         drawing: dict[str, Any] = {"batch": batch, "longest": longest, "exponent": exponent, "seed": seed}
         drawing |= {"half": settings.half, "compiled": compiled == "yes"}
-        marks = {"borders": borders_of(stack.tokenizer), **masking_of(stack.tokenizer)}
+        marks: dict[str, Any] = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer)}
         objective = align_pairs(aligner, pairs.streams, device=hardware, **drawing, **marks)
         training = Training(aligner, objective, settings, join(hardware))
         parallel = given or pairs.bitexts()
@@ -238,7 +240,7 @@ def _held_out_probes(
         with listening(silent):
             tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
         masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
-        masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
+        masked |= {"dtype": torch.bfloat16 if settings.half else None, "masking": masking_of(stack.tokenizer)}
         yield perplexity_probe(model, tokenised, **masked)
 
 

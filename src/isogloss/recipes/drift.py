@@ -19,7 +19,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import torch
 
 from isogloss.errors import InputError, require
@@ -34,13 +33,16 @@ from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
 from isogloss.stack.stack import Part, Stack
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.masking import masking_of
 from isogloss.text.sampling import hash_fraction
+from isogloss.text.sentences import Sentences, tokenise
 from isogloss.text.words import unknown_notes
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models
-from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, perplexity_probe, tokenise
+from isogloss.training.masked_lm import masked_sentences
+from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import balance_of, select_by, stop_after
@@ -150,7 +152,7 @@ def drift(
         settings = Settings(steps, number, schedule, report, half=half)
         training = sentence_training(tuned, stack, texts[0], settings, batch=batch, attend_padding=attend_padding)
         planned = apply_plan(stack, plan, epoch=epoch, seed=number)
-        read: dict[str, Any] = {"every": report, "limit": read_first, **masking_of(stack.tokenizer)}
+        read: dict[str, Any] = {"every": report, "limit": read_first, "masking": masking_of(stack.tokenizer)}
         read["redraw"] = (lambda: seed_of(number, "redrawn", training.step)) if redraw_masks else None
         # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
         distances = distance_probes(stack, {START: samples_of(stack), **natives}, every=far)
@@ -177,7 +179,7 @@ def drift(
         if training.stopped:
             run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
         best, stack = load_masked_lm(folder / "best", device=hardware)
-        tested = perplexities(best, [texts[2]], **masking_of(stack.tokenizer)).take()
+        tested = perplexities(best, [texts[2]], masking=masking_of(stack.tokenizer)).take()
         yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in tested]
         finish(folder)
 
@@ -190,11 +192,11 @@ def drift(
         for sentence in (*unknown_notes(stack.tokenizer, (train, *watched)), *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
-        readings, natives = list(perplexities(source, [texts[2]], **masking_of(stack.tokenizer)).take()), {}
+        readings, natives = list(perplexities(source, [texts[2]], masking=masking_of(stack.tokenizer)).take()), {}
         if native_stack is not None:
             with listening(silent):
                 own = tokenise_corpora(native_stack, [validation, test])
-            tested = perplexities(native_model, own, **masking_of(native_stack.tokenizer)).take()
+            tested = perplexities(native_model, own, masking=masking_of(native_stack.tokenizer)).take()
             readings += [{**reading, "model": native_name} for reading in tested]
             natives[native_name] = samples_of(native_stack)
         untuned = [row(**{"model": name, "plan": UNTUNED, "seed": seed, **reading}) for reading in readings]
@@ -234,7 +236,7 @@ def sentence_training(
     packs = stack.device.type == "cuda" and settings.half and packed.packs
     if packs and not attend_padding and not drops_attention(stack):
         graphs = Captured(packed, rows=batch, longest=int(sentences.lengths.max()))
-    how: dict[str, Any] = {"attend_padding": attend_padding, "graphs": graphs, **masking_of(stack.tokenizer)}
+    how: dict[str, Any] = {"attend_padding": attend_padding, "graphs": graphs, "masking": masking_of(stack.tokenizer)}
     objective = masked_sentences(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
     return Training(model, objective, settings, join(stack.device))
 
@@ -344,11 +346,7 @@ def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]
     """Every corpus as ids of the stack's tokenizer; one in which nothing can be masked is refused."""
     texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
     for text in texts:
-        if np.isin(text.ids, masking_of(stack.tokenizer)["marks"]).all():
-            raise InputError(
-                f"the corpus {text.name} ({text.language}) has no token that could be masked; {stack.name} knows none "
-                "of its words: give other text"
-            )
+        text.content_tokens(masking_of(stack.tokenizer))
     return texts
 
 
