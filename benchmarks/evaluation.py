@@ -33,8 +33,8 @@ from benchmarks.pretraining import SPECIAL, make_tokenizer
 from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
+from isogloss.text.batches import Sentences
 from isogloss.text.masking import masking_of
-from isogloss.text.sentences import Sentences
 from isogloss.training.perplexities import perplexity_probe
 
 SIZES = {  # on a GPU, on a CPU

@@ -22,9 +22,9 @@ from isogloss.integrations.callbacks import FEWEST, SHARE, _drawn, stack_of
 from isogloss.runs.table import frame
 from isogloss.stack import load
 from isogloss.stack.edit import freeze
+from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import Masking
-from isogloss.text.sentences import tokenise
 from isogloss.training.distances import distance_probe, sample_vectors
 from isogloss.training.perplexities import perplexity_probe
 from tiny_models import DEPTH

@@ -16,12 +16,11 @@ from isogloss.measures import perplexity_interval
 from isogloss.progress import listening
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES
-from isogloss.text import sentences as sentences_module
-from isogloss.text.batches import marks as marks_of
+from isogloss.text import batches
+from isogloss.text.batches import Sentences, marks as marks_of, tokenise
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import IGNORE, Masking, fixed_masks
-from isogloss.text.sentences import Sentences, cut_stream, tokenise
-from isogloss.text.streams import Stream
+from isogloss.text.streams import Stream, cut_stream
 from isogloss.text.words import spans
 from isogloss.training import perplexities
 from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch, train
@@ -110,7 +109,7 @@ def values(found, **where):
 
 
 def test_sentences_are_what_the_tokenizer_gives(monkeypatch):
-    monkeypatch.setattr(sentences_module, "TOKENISED_AT_ONCE", 3)
+    monkeypatch.setattr(batches, "TOKENISED_AT_ONCE", 3)
     told = []
     text = Corpus("en", TEXT)
     with listening(lambda *news: told.append(news)):
@@ -401,7 +400,7 @@ def test_held_out_text_of_languages_with_models_of_their_own(frame):
 def test_sentences_are_masked_part_by_part_as_they_are_together(monkeypatch):
     model = tiny_masked_lm()
     whole = values(probe(model).take())
-    monkeypatch.setattr(sentences_module, "PREPARED_AT_ONCE", 7)
+    monkeypatch.setattr(batches, "PREPARED_AT_ONCE", 7)
     monkeypatch.setattr(perplexities, "RESIDENT_TOKENS", 50)  # so that masks are drawn again at each reading
     parts = probe(model)
     for _ in range(2):
@@ -415,7 +414,7 @@ def test_held_out_text_without_a_word_is_refused():
 
 
 def test_examples():
-    assert doctest.testmod(sentences_module).failed == 0
+    assert doctest.testmod(batches).failed == 0
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")

@@ -27,9 +27,9 @@ from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze, reinitialise
 from isogloss.stack.families import family_of
 from isogloss.stack.stack import Stack, whole_stack
+from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import masking_of
-from isogloss.text.sentences import tokenise
 from isogloss.training.distances import Distance, distance_probe, sample_vectors
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, frozen_at, parse_plan

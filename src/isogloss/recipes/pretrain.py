@@ -21,11 +21,11 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
+from isogloss.text.batches import Sentences
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.masking import masking_of
-from isogloss.text.sentences import Sentences, cut_stream
-from isogloss.text.streams import Borders, Frame, borders_of, sentence_ends
+from isogloss.text.streams import Borders, Frame, borders_of, cut_stream, sentence_ends
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, together, train

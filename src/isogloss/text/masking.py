@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.text.batches import marks
+from isogloss.errors import require
+from isogloss.text.batches import Sentences, marks
 from isogloss.text.sampling import splitmix
 
 IGNORE = -100
@@ -44,6 +45,16 @@ class Masking:
     def content(self, ids: np.ndarray) -> np.ndarray:
         """Which of these ids may be masked, bool of their shape."""
         return ~np.isin(ids, list(self.marks))
+
+    def count(self, sentences: Sentences, limit: int | None = None) -> int:
+        """How many tokens of a corpus could be masked; refused where its first `limit` sentences have none."""
+        first, counted = (
+            sum(int(self.content(ids).sum()) for _, ids, _ in sentences.parts(most)) for most in (limit, None)
+        )
+        few = "" if limit is None else f" in its first {limit} sentences"
+        title = f"{sentences.name} ({sentences.language})" if sentences.name else f"of {sentences.language}"
+        require(first, f"the corpus {title} has no token that could be masked{few}; give other text")
+        return counted
 
 
 def masking_of(tokenizer: Any) -> Masking:

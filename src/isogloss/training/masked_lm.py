@@ -27,9 +27,9 @@ from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, trainable_family
 from isogloss.stack.packing import half_norms, packed, unpadded
 from isogloss.stack.stack import Stack, first_position, tells_types
+from isogloss.text.batches import Sentences, padded_rows
 from isogloss.text.masking import IGNORE, Masking, mask
 from isogloss.text.sampling import ItemSampler, Sampler
-from isogloss.text.sentences import Sentences, padded_rows
 from isogloss.text.streams import Frame, fit, lay_out, read_spans, texts_of
 from isogloss.training.cuda_graphs import Captured
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
@@ -426,7 +426,7 @@ def masked_sentences(
             f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name}); "
             "give more sentences or a smaller batch"
         )
-    sentences.content_tokens(masking)
+    masking.count(sentences)
     content, words = masking.content(sentences.ids), masking.pool.to(device)
     starts = np.cumsum(sentences.lengths) - sentences.lengths
     padding, steps = padding_id(model), steps_in_epoch(sentences, batch)

@@ -26,9 +26,8 @@ from isogloss.seeds import seed_of
 from isogloss.stack.families import family_of
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack, measuring, packed_inputs
-from isogloss.text.batches import chunks, group
+from isogloss.text.batches import Sentences, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
-from isogloss.text.sentences import Sentences, padded_rows
 from isogloss.training.masked_lm import padding_id, scores
 from isogloss.training.probes import Probe, Reading, arithmetic
 
@@ -75,8 +74,7 @@ def perplexity_probe(
     if twice := [title for title in titles if titles.count(title) > 1]:
         raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
     maskings = masking if isinstance(masking, Mapping) else {corpus.language: masking for corpus in corpora}
-    tokens_of = [corpus.content_tokens(maskings[corpus.language], limit) for corpus in corpora]
-    sizes = [(count, corpus.words, corpus.characters) for count, corpus in zip(tokens_of, corpora, strict=True)]
+    sizes = [(maskings[each.language].count(each, limit), each.words, each.characters) for each in corpora]
     models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
     config, device = models[0].config, torch.device(device)
     family = family_of(config, config.model_type)
