@@ -170,8 +170,11 @@ def align(
         training = Training(aligner, objective, settings, join(hardware))
         parallel, corpora = given or pairs.bitexts(), texts or pairs.corpora()
         if not parallel:
-            few = "too few pairs were held out to measure it; raise --held-out, give --bitext"
-            require(not best, f"--best chooses by retrieval, and {few}, or leave --best out")
+            require(
+                not best,
+                "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
+                "--bitext, or leave --best out",
+            )
             run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
         reading = _held_out_probes(source, stack, parallel, corpora, probe or max(1, steps), settings)
         probes = [Probe(report, aligner.losses), *reading]
