@@ -45,11 +45,11 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.errors import InputError
 from isogloss.stack.load import load_masked_lm, locate
+from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import find_pairs
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
 from isogloss.training.loop import Optimisation, Processes, Settings, Training
-from isogloss.training.masked_lm import masking_of
 
 SIZES = {  # on a GPU, on a CPU
     "batch": (128, 8), "steps": (60, 4), "warm_up": (10, 1), "rounds": (2, 2), "workers": (8, 0),
@@ -162,7 +162,7 @@ def ours(given, stream, *, name, **how):
     aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=given.batch, longest=stack.max_length,
-        seed=0, device=given.device, half=given.half, compiled=given.compiled, **masking_of(stack.tokenizer),
+        seed=0, device=given.device, half=given.half, compiled=given.compiled, masking=masking_of(stack.tokenizer),
     )  # fmt: skip
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
     settings = Settings(given.warm_up + given.steps, 0, optimisation, half=given.half)

@@ -33,7 +33,9 @@ from benchmarks.pretraining import SPECIAL, make_tokenizer
 from torch.profiler import ProfilerActivity, profile
 from transformers.trainer_callback import PrinterCallback
 
-from isogloss.training.masked_lm import Sentences, masking_of, perplexity_probe
+from isogloss.text.batches import Sentences
+from isogloss.text.masking import masking_of
+from isogloss.training.perplexities import perplexity_probe
 
 SIZES = {  # on a GPU, on a CPU
     "depth": (12, 2), "width": (768, 64), "vocabulary": (119_547, 2_000), "sentences": (10_000, 100), "rounds": (5, 2),
@@ -115,7 +117,7 @@ def run_ours(given, model, texts):
     begin = time.perf_counter()
     probe = perplexity_probe(
         model, texts, target=LANGUAGES[0], every=1, seed=0, device=given.device, dtype=given.dtype,
-        tokens=given.tokens, **masking_of(make_tokenizer(given.vocabulary)),
+        tokens=given.tokens, masking=masking_of(make_tokenizer(given.vocabulary)),
     )  # fmt: skip
     wait(given.device)
     prepared = time.perf_counter() - begin

@@ -34,10 +34,10 @@ from isogloss.stack.load import load, load_masked_lm, locate
 from isogloss.tasks import TASKS
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Item, join_items
+from isogloss.text.masking import masking_of
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs
 from isogloss.training.loop import Optimisation, Processes, Settings, Training
-from isogloss.training.masked_lm import masking_of
 
 SIZES = {  # on a GPU, on a CPU
     "steps": (12, 2), "rounds": (2, 1), "queue": (49_152, 48), "tasks": ((8, 32), (2,)), "pairs": ((128, 384), (4,)),
@@ -80,7 +80,7 @@ def aligning(given, batch, stream, *, graphs, **how):
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch,
         longest=min(LONGEST, stack.max_length), seed=0, device=given.device, half=given.half, compiled=given.compiled,
-        graphs=None if graphs else {}, **masking_of(stack.tokenizer),
+        graphs=None if graphs else {}, masking=masking_of(stack.tokenizer),
     )  # fmt: skip
     return in_training(given, aligner, objective)
 

@@ -40,6 +40,7 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.progress import listening
 from isogloss.stack.families import configure
+from isogloss.text.masking import Masking
 from isogloss.training.loop import Optimisation, Settings, Training, join, train
 from isogloss.training.masked_lm import masked_lm
 from isogloss.training.sharing import Sharing, build
@@ -191,10 +192,11 @@ def fresh(case):
 def run_ours(case, *, profiled=False):
     """The loop of `isogloss pretrain`, put together as the command does."""
     models = fresh(case).to(case.device)
+    words = torch.arange(len(SPECIAL), case.vocabulary)
+    masking = Masking(SPECIAL.index("[MASK]"), range(len(SPECIAL)), words)
     objective = masked_lm(
         models, {LANGUAGE: np.load(case.text, mmap_mode="r")}, batch=case.batch, length=case.length,
-        mask_id=SPECIAL.index("[MASK]"), marks=range(len(SPECIAL)),
-        pools={LANGUAGE: torch.arange(len(SPECIAL), case.vocabulary)}, device=case.device, seed=0,
+        masking={LANGUAGE: masking}, device=case.device, seed=0,
         compiled=case.device.type == "cuda",
         frame=[(SPECIAL.index("[CLS]"),), (SPECIAL.index("[SEP]"),)] if case.texts else None,
     )  # fmt: skip

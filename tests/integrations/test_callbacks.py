@@ -22,9 +22,11 @@ from isogloss.integrations.callbacks import FEWEST, SHARE, _drawn, stack_of
 from isogloss.runs.table import frame
 from isogloss.stack import load
 from isogloss.stack.edit import freeze
+from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Corpus
+from isogloss.text.masking import Masking
 from isogloss.training.distances import distance_probe, sample_vectors
-from isogloss.training.masked_lm import perplexity_probe, tokenise
+from isogloss.training.perplexities import perplexity_probe
 from tiny_models import DEPTH
 from tiny_trainer import (
     CORPORA,
@@ -48,7 +50,7 @@ def perplexities(model):
     corpora = [one if isinstance(one, Corpus) else Corpus(language, one) for language, one in CORPORA.items()]
     probe = perplexity_probe(
         model, [tokenise(TOKENIZER, one, max_length=64) for one in corpora], target="nl", every=1, seed=0,
-        mask_id=TOKENIZER.mask_token_id, marks=MARKS, pool=POOL, device="cpu",
+        masking=Masking(TOKENIZER.mask_token_id, MARKS, POOL), device="cpu",
     )  # fmt: skip
     ends = {"token": "", "word": "_word", "character": "_character"}
     return {f"eval_{one['target']}_perplexity{ends[one['unit']]}": one["value"] for one in probe.take()}

@@ -17,7 +17,8 @@ from isogloss.runs.table import COORDINATES, frame
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import load_masked_lm
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.training.masked_lm import masking_of, perplexity_probe
+from isogloss.text.masking import masking_of
+from isogloss.training.perplexities import perplexity_probe
 from tiny_drift import given, write_tuning
 from tiny_models import ENCODERS, tiny_config
 
@@ -146,7 +147,7 @@ def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tu
     model, stack = load_masked_lm(folder / "best", device="cpu")
     corpora = read_corpora(f"qaa={tuning[2]['qaa']}", [], share=0.1, batch=8)
     texts, masking = tokenise_corpora(stack, corpora[2:]), masking_of(stack.tokenizer)
-    probe = perplexity_probe(model, texts, target="qaa", every=1, seed=0, device="cpu", **masking)
+    probe = perplexity_probe(model, texts, target="qaa", every=1, seed=0, device="cpu", masking=masking)
     assert test.value.iloc[0] == pytest.approx(next(iter(probe.take()))["value"], rel=1e-6)
 
 

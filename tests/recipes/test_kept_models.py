@@ -18,8 +18,9 @@ from isogloss.recipes.sweep import over_steps, saved_models, with_saved_models
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.runs.table import KEY
 from isogloss.stack.load import load_masked_lm
+from isogloss.text.masking import masking_of
 from isogloss.training import loop
-from isogloss.training.masked_lm import masking_of, perplexity_probe
+from isogloss.training.perplexities import perplexity_probe
 from tiny_commands import command_line
 from tiny_drift import given, words, write_tuning
 from tiny_tasks import SMALL, write_sets
@@ -68,7 +69,7 @@ def test_a_kept_model_is_the_one_whose_perplexity_was_read_at_its_step(tuned, tu
     corpora = read_corpora({"qaa": files["qaa"]}, {}, share=0.1, batch=8)
     for training, plan in (("freeze-0-seed-1", "freeze:0"), ("last-1-seed-1", "last:1")):
         model, stack = load_masked_lm(tuned / "models" / training / "step-4", device="cpu")
-        how = {"every": 1, "target": "qaa", "seed": 0, "device": stack.device, **masking_of(stack.tokenizer)}
+        how = {"every": 1, "target": "qaa", "seed": 0, "device": stack.device, "masking": masking_of(stack.tokenizer)}
         again = list(perplexity_probe(model, tokenise_corpora(stack, corpora[1:2]), **how).take())
         there = rows[(rows.plan == plan) & (rows.seed == 1) & (rows.step == 4) & (rows.measure == "perplexity")]
         there = there[(there.target == "qaa") & (there.data == "validation")]

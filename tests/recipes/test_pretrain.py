@@ -12,6 +12,7 @@ import torch
 import yaml
 from benchmarks.invented import invented
 from safetensors.torch import load_file
+from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForMaskedLM
 
 import isogloss as ig
@@ -22,7 +23,8 @@ from isogloss.recipes.pretrain import pretrain
 from isogloss.recipes.recipe import describe_files
 from isogloss.runs import read_facts, read_rows, row
 from isogloss.stack.families import FAMILIES
-from isogloss.training import checkpoints as kept, masked_lm
+from isogloss.text.tokenizers import train_tokenizers
+from isogloss.training import checkpoints as kept, perplexities
 from isogloss.training.loop import Training
 from tiny_commands import command_line, run_and_kill
 from tiny_pretraining import LANGUAGES, SMALL, options, weights_of, write_lexicon, write_texts
@@ -215,9 +217,9 @@ def test_a_model_is_named_by_the_shape_it_has(files, tmp_path):
 
 
 def test_pieces_limit_what_probes_run_at_a_time_too(files, tmp_path, monkeypatch):
-    make, sizes = masked_lm.MaskedBatch, []
+    make, sizes = perplexities.MaskedBatch, []
     monkeypatch.setattr(
-        masked_lm, "MaskedBatch", lambda *given: sizes.append(len(given[0]["input_ids"])) or make(*given)
+        perplexities, "MaskedBatch", lambda *given: sizes.append(len(given[0]["input_ids"])) or make(*given)
     )
     made(files, tmp_path / "run", steps=0, micro_batch=3)
     assert max(sizes) == 3
@@ -420,6 +422,33 @@ def test_pairs_without_the_objective_are_true_neighbours_and_the_card_does_not_s
     assert "next_sentence_loss" not in set(table.measure)
     card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
     assert "next sentence" not in card and "| pairs |" in card
+
+
+def tokenizer_with(files, folder, single, pair):
+    """The folder of a tokenizer that puts these special tokens around a text, and around two."""
+    made = train_tokenizers({code: path.read_text().splitlines for code, path in files.items()}, size=150)["qaa"]
+    special = [(name, number) for name, number in (("[CLS]", 2), ("[SEP]", 3)) if name in single + pair]
+    made.backend_tokenizer.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=special)
+    made.save_pretrained(folder)
+    return str(folder)
+
+
+@pytest.mark.parametrize("rows", ["texts", "pairs"])
+@pytest.mark.parametrize("marks", [("[CLS] $A", "[CLS] $A [CLS] $B"), ("$A [SEP]", "$A [SEP] $B [SEP]")])
+def test_texts_stand_between_the_special_tokens_that_the_tokenizer_has(files, tmp_path, rows, marks):
+    how = {"rows": rows, "next_sentence": rows == "pairs", "steps": 2}
+    table = made(files, tmp_path / "run", tokenizer=tokenizer_with(files, tmp_path / "tokenizer", *marks), **how)
+    assert table[table.measure.isin(["loss", "perplexity"])].value.gt(0).all() and len(table)
+    assert set(table[table.measure == "perplexity"].target) == {"qaa", "qab", "all"}
+
+
+@pytest.mark.parametrize("rows", ["texts", "pairs"])
+def test_texts_without_any_special_token_are_refused_in_a_sentence(files, tmp_path, rows):
+    tokenizer = tokenizer_with(files, tmp_path / "tokenizer", "$A", "$A $B")
+    with pytest.raises(ig.InputError, match=f"--rows {rows}: --tokenizer puts no special token before or after a text"):
+        made(files, tmp_path / "run", tokenizer=tokenizer, rows=rows)
+    assert not (tmp_path / "run").exists()
+    assert len(made(files, tmp_path / "run", tokenizer=tokenizer, rows="streams", steps=1))
 
 
 @pytest.mark.parametrize("rows", ["streams", "texts"])

@@ -15,13 +15,15 @@ from isogloss.recipes.task_sets import (
     read_sets,
     switched_examples,
     switched_items,
+    tokenise_set,
 )
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from isogloss.tasks import NLI, TASKS, frozen_prefix
 from isogloss.tasks.model import TaskModel, task_objective
-from isogloss.tasks.task import chain_items, join_items
+from isogloss.tasks.task import COLUMNS, chain_items, join_items
 from isogloss.text.switching import Switching
+from tiny_models import tiny_tokenizer
 from tiny_tasks import NOUNS, SMALL, VERBS, write_sets
 from tiny_training import interrupted
 
@@ -54,6 +56,18 @@ def translate_questions(source, path, *, keep=lambda number: True):
         paragraph["qas"] = [one for one in paragraph["qas"] if keep(number)]
     path.write_text(json.dumps(content))
     return path
+
+
+@pytest.mark.parametrize("name", ["qa", "nli"])
+def test_examples_that_are_tokenised_in_parts_keep_their_numbers(tmp_path, monkeypatch, name):
+    sets = {part: files for part, files in write_sets(tmp_path, name, count=7).items() if part != "task"}
+    read = read_sets(TASKS[name], **sets)
+    whole = tokenise_set(read, read.train, tiny_tokenizer(), length=40)
+    monkeypatch.setattr("isogloss.recipes.task_sets.TOKENISED_TOGETHER", 2)
+    parts = tokenise_set(read, read.train, tiny_tokenizer(), length=40)
+    for column in COLUMNS:
+        np.testing.assert_array_equal(getattr(parts, column), getattr(whole, column))
+    assert sorted(set(parts.owners.tolist())) == list(range(len(read.train.examples)))
 
 
 @pytest.fixture

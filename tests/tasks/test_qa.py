@@ -87,8 +87,7 @@ def test_a_context_that_fits_is_one_window_and_types_tell_the_sides_apart():
     assert len(item.types) == len(item.ids)
 
 
-def test_many_questions_keep_their_numbers(monkeypatch):
-    monkeypatch.setattr("isogloss.tasks.qa.AT_ONCE", 2)
+def test_many_questions_keep_their_numbers():
     examples = [asked(place, place + 1) for place in range(5)]
     items = encode(examples, (), tokenizer=tiny_tokenizer(), length=40)
     assert sorted({one.owner for one in items}) == [0, 1, 2, 3, 4]

@@ -270,6 +270,19 @@ def test_texts_of_a_tokenizer_with_several_special_tokens():
     assert texts.tolist() == [[2, 3, 8], [3, 4, 9]]
 
 
+@pytest.mark.parametrize("frame", [[(2,), ()], [(), (3,)], [(2,), (2,)], [(2, 3), ()]])
+def test_texts_are_told_apart_by_the_special_tokens_that_there_are(frame):
+    random = np.random.default_rng(1)
+    paragraphs = [random.integers(5, 90, size) for size in (1, 4, 0, 9, 2)]
+    ids = np.array([token for each in paragraphs for token in (*frame[0], *each, *frame[1])])
+    texts = texts_of(ids, frame, length=40)
+    assert [ids[begin:end].tolist() for begin, end in texts.T] == [each.tolist() for each in paragraphs if len(each)]
+    pairs = texts_of(ids, [frame[0], (3,), frame[1]], length=40)
+    assert [ids[begin:end].tolist() for begin, _, end in pairs.T] == [
+        each.tolist() for each in paragraphs if len(each) > 1
+    ]
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_fitted_texts_do_not_overlap_and_leave_little_room(seed):
     lengths = np.minimum(128, 3 + np.random.default_rng(seed).exponential(40, 500)).astype(int).tolist()

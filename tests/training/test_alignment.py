@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from torch.nn.functional import normalize
 
 from isogloss.stack.load import load_masked_lm
-from isogloss.text.masking import IGNORE
+from isogloss.text.masking import IGNORE, masking_of
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import (
     Aligner,
@@ -29,7 +29,7 @@ from isogloss.training.alignment import (
     repeats,
 )
 from isogloss.training.loop import Optimisation, Settings, Training
-from isogloss.training.masked_lm import masking_of, row_states
+from isogloss.training.masked_lm import row_states
 from isogloss.training.probes import Probe
 from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 from tiny_training import ALONE
@@ -60,7 +60,7 @@ def made(models, pairs, how=SMALL, *, seed=0, batch=BATCH, **settings):
     aligner = Aligner(model, stack, how, seed=seed)
     objective = align_pairs(
         aligner, pairs, borders=borders_of(stack.tokenizer), batch=batch, longest=LONGEST, seed=seed, device=CPU,
-        **masking_of(stack.tokenizer),
+        masking=masking_of(stack.tokenizer),
     )  # fmt: skip
     way = Optimisation(rate=1e-2, warm_up=0, clip=0.0)
     return (
@@ -82,7 +82,7 @@ def rows_of(objective, step=0):
 def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(models, pairs):
     aligner, objective, _ = made(models, pairs, replace(SMALL, contrastive=0.0))
     stack = aligner.stack
-    special = set(masking_of(stack.tokenizer)["marks"])
+    special = set(masking_of(stack.tokenizer).marks)
     seen = [0, 0]
     for step in range(12):
         rows = rows_of(objective, step)
@@ -335,7 +335,7 @@ def made_objective(aligner, pairs):
     tokenizer = aligner.stack.tokenizer
     return align_pairs(
         aligner, pairs, borders=borders_of(tokenizer), batch=BATCH, longest=LONGEST, seed=0, device=CPU,
-        **masking_of(tokenizer),
+        masking=masking_of(tokenizer),
     )  # fmt: skip
 
 

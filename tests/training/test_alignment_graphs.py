@@ -7,11 +7,11 @@ import torch
 from torch.utils._triton import has_triton
 
 from isogloss.stack.load import load_masked_lm
+from isogloss.text.masking import masking_of
 from isogloss.text.streams import borders_of
 from isogloss.training import cuda_graphs
 from isogloss.training.alignment import Aligner, Alignment, align_pairs, graphs_of
 from isogloss.training.loop import Optimisation, Processes, Settings, Training
-from isogloss.training.masked_lm import masking_of
 from tiny_alignment import LONGEST, pack_invented, write_models
 from tiny_drift import write_model
 
@@ -98,7 +98,7 @@ def made(model, pairs, how, graphs, *, device="cpu", half=False, piece=None):
     aligner = Aligner(source, stack, how, seed=0)
     objective = align_pairs(
         aligner, pairs, borders=borders_of(stack.tokenizer), batch=BATCH, longest=LONGEST, seed=0,
-        device=torch.device(device), half=half, graphs=graphs(aligner), **masking_of(stack.tokenizer),
+        device=torch.device(device), half=half, graphs=graphs(aligner), masking=masking_of(stack.tokenizer),
     )  # fmt: skip
     settings = Settings(STEPS, 0, Optimisation(rate=1e-3, warm_up=0, clip=0.0), half=half, piece=piece)
     training = Training(aligner, objective, settings, Processes(0, 1, torch.device(device)))

@@ -6,7 +6,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from isogloss.errors import InputError
-from isogloss.text.masking import IGNORE, slots
+from isogloss.text.masking import IGNORE, Masking, slots
 from isogloss.text.sampling import ItemSampler, Sampler
 from isogloss.text.streams import fit, texts_of
 from isogloss.training import masked_lm as masked_lm_module
@@ -28,6 +28,7 @@ def text(tokens, size, seed):
 
 STREAMS = {"en": text(600, 50, 0), "nl": text(200, 50, 1)}
 POOLS = {"en": torch.arange(5, 60), "nl": torch.arange(5, 50)}
+MASKING = {language: Masking(MASK, MARKS, pool) for language, pool in POOLS.items()}
 
 
 def models(separate="nothing"):
@@ -38,7 +39,7 @@ def models(separate="nothing"):
 
 
 def objective(separate="nothing", seed=0, *, of=None, **changes):
-    options = {"batch": BATCH, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "seed": seed}
+    options = {"batch": BATCH, "length": LENGTH, "masking": MASKING, "seed": seed}
     return masked_lm(of or models(separate), STREAMS, device=torch.device("cpu"), **options | changes)
 
 
@@ -57,7 +58,7 @@ TEXTS = {"en": paragraphs_of(80, 0), "nl": paragraphs_of(40, 1)}
 
 
 def of_texts(separate="nothing", seed=0, *, of=None, **changes):
-    options = {"batch": 24, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "seed": seed}
+    options = {"batch": 24, "length": LENGTH, "masking": MASKING, "seed": seed}
     every = {"frame": FRAME, **options, **changes}
     return masked_lm(of or models(separate), TEXTS, device=torch.device("cpu"), **every)
 
@@ -276,7 +277,7 @@ def test_the_head_learns_which_halves_belong_together_and_tells_its_loss():
     config = tiny_config("bert", 60)
     config.num_hidden_layers, config.hidden_dropout_prob, config.attention_probs_dropout_prob = 2, 0, 0
     both = build(config, ["en"], sharing=parse("nothing"), seed=0, next_sentence=True)
-    options = {"batch": 64, "length": LENGTH, "mask_id": MASK, "marks": MARKS, "pools": POOLS, "device": DEVICE}
+    options = {"batch": 64, "length": LENGTH, "masking": MASKING, "device": DEVICE}
     pairs = masked_lm(both, {"en": ids.T.ravel()}, seed=0, frame=PAIR, ends={"en": [59]}, **options)
     training = Training(both, pairs, Settings(400, 0, Optimisation(rate=3e-3, warm_up=30)), ALONE)
     readings = []
@@ -398,7 +399,7 @@ def test_the_loss_is_transformers_own_summed_over_the_masked_tokens(family):
 def test_rows_of_a_language_run_through_its_own_model():
     both = models("embeddings").eval()
     found = masked_lm(
-        both, STREAMS, batch=BATCH, length=LENGTH, mask_id=MASK, marks=MARKS, pools=POOLS, device=torch.device("cpu"),
+        both, STREAMS, batch=BATCH, length=LENGTH, masking=MASKING, device=torch.device("cpu"),
         seed=0,
     )  # fmt: skip
     rows = found.draw(0)[1].rows

@@ -11,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from isogloss.errors import InputError
 from isogloss.stack.edit import reinitialise
 from isogloss.stack.families import FAMILIES
+from isogloss.text.masking import Masking
 from isogloss.training import plans
 from isogloss.training.checkpoints import Checkpoints, latest
 from isogloss.training.loop import Optimisation, Settings, Training, rate_at
@@ -29,7 +30,7 @@ def masked_training(family="bert"):
     """A tiny masked LM about to be trained, and its encoder as a stack."""
     models = build(tiny_config(family, VOCABULARY), ["en"], sharing=parse("nothing"), seed=0)
     objective = masked_lm(
-        models, {"en": TEXT}, batch=2, length=8, mask_id=4, marks=range(5), pools={"en": torch.arange(5, VOCABULARY)},
+        models, {"en": TEXT}, batch=2, length=8, masking={"en": Masking(4, range(5), torch.arange(5, VOCABULARY))},
         device=torch.device("cpu"), seed=0,
     )  # fmt: skip
     settings = Settings(steps=STEPS, seed=0, optimisation=OPTIMISATION)

@@ -3,6 +3,7 @@
 import doctest
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,14 +16,16 @@ from isogloss.measures import perplexity_interval
 from isogloss.progress import listening
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES
-from isogloss.text.batches import marks as marks_of
+from isogloss.text import batches
+from isogloss.text.batches import Sentences, marks as marks_of, tokenise
 from isogloss.text.corpora import Corpus
-from isogloss.text.masking import IGNORE, fixed_masks
-from isogloss.text.streams import Stream
+from isogloss.text.masking import IGNORE, Masking, fixed_masks
+from isogloss.text.streams import Stream, cut_stream
 from isogloss.text.words import spans
-from isogloss.training import masked_lm
+from isogloss.training import perplexities
 from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch, train
-from isogloss.training.masked_lm import cut_stream, masked_sentences, perplexity_probe, tokenise
+from isogloss.training.masked_lm import masked_sentences
+from isogloss.training.perplexities import perplexity_probe
 from tiny_models import ENCODERS, TEXT, tiny_config, tiny_tokenizer
 from tiny_training import ALONE
 
@@ -31,6 +34,7 @@ CPU = torch.device("cpu")
 TOKENIZER = tiny_tokenizer()
 MARKS, MASK = marks_of(TOKENIZER), TOKENIZER.mask_token_id
 POOL = torch.arange(5, len(TOKENIZER))
+MASKING = Masking(MASK, MARKS, POOL)
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]
 
 
@@ -64,13 +68,13 @@ def rows_of(text):
 
 
 def objective(model=None, text=NL, **changes):
-    options = {"batch": 4, "seed": 0, "mask_id": MASK, "marks": MARKS, "pool": POOL, "device": CPU}
+    options = {"batch": 4, "seed": 0, "masking": MASKING, "device": CPU}
     return masked_sentences(model or tiny_masked_lm(), text, **options | changes)
 
 
 def probe(model, corpora=ALL, **changes):
     options = {
-        "target": "nl", "every": 5, "seed": 0, "mask_id": MASK, "marks": MARKS, "pool": POOL, "device": "cpu"
+        "target": "nl", "every": 5, "seed": 0, "masking": MASKING, "device": "cpu"
     }  # fmt: skip
     return perplexity_probe(model, corpora, **options | changes)
 
@@ -105,7 +109,7 @@ def values(found, **where):
 
 
 def test_sentences_are_what_the_tokenizer_gives(monkeypatch):
-    monkeypatch.setattr(masked_lm, "TOKENISED_AT_ONCE", 3)
+    monkeypatch.setattr(batches, "TOKENISED_AT_ONCE", 3)
     told = []
     text = Corpus("en", TEXT)
     with listening(lambda *news: told.append(news)):
@@ -247,8 +251,8 @@ def test_batches_change_nothing_but_rounding(monkeypatch):
     expected = values(probe(model).take())
     for tokens in (1, 37, 10**6):
         assert values(probe(model, tokens=tokens).take()) == pytest.approx(expected, rel=1e-5)
-    monkeypatch.setattr(masked_lm, "SCORES_AT_ONCE", 3 * len(TOKENIZER))
-    monkeypatch.setattr(masked_lm, "RESIDENT_TOKENS", 0)
+    monkeypatch.setattr(perplexities, "SCORES_AT_ONCE", 3 * len(TOKENIZER))
+    monkeypatch.setattr(perplexities, "RESIDENT_TOKENS", 0)
     assert values(probe(model).take()) == pytest.approx(expected, rel=1e-5)
 
 
@@ -317,7 +321,7 @@ def test_train_or_eval_mode_left_to_chance():
 def test_sentences_without_a_maskable_token_are_passed_over():
     model = tiny_masked_lm()
     ids = np.concatenate([[2, 3], NL.ids, [2, 3]])
-    wider = masked_lm.Sentences("nl", "target", ids, np.array([2, *NL.lengths, 2]), NL.words, NL.characters, 0)
+    wider = Sentences("nl", "target", ids, np.array([2, *NL.lengths, 2]), NL.words, NL.characters, 0)
     hand = by_hand(model, wider)
     assert hand[0] == hand[-1] == (0, 0)
     total, count = (sum(column) for column in zip(*hand, strict=True))
@@ -330,7 +334,7 @@ def test_sentences_without_a_maskable_token_are_passed_over():
 
 def test_mistakes_are_one_sentence():
     model = tiny_masked_lm()
-    empty = masked_lm.Sentences("nl", "marks.txt", np.array([2, 3] * 9), np.full(9, 2), 9, 9, 0)
+    empty = Sentences("nl", "marks.txt", np.array([2, 3] * 9), np.full(9, 2), 9, 9, 0)
     with pytest.raises(InputError, match="the target corpus has 23 sentences, fewer than one batch of 24"):
         objective(model, batch=24)
     for use in (lambda: objective(model, empty), lambda: probe(model, [NL, empty])):
@@ -366,11 +370,15 @@ def test_a_stream_is_cut_into_rows_that_have_each_token_once():
     assert (cut["nl"].words, cut["nl"].characters, cut["nl"].name) == (80, 400, "")
 
 
-def test_texts_of_a_stream_stand_in_their_frame():
-    rows = rows_of(cut_stream(STREAMS["en"], length=16, frame=[(2,), (3,)]))
+@pytest.mark.parametrize("frame", [[(2,), (3,)], [(2,), ()], [(), (3,)]])
+def test_texts_of_a_stream_stand_in_their_frame(frame):
+    stream = STREAMS["en"]
+    marks = [number for number in (2, 3) if (number,) not in frame]
+    stream = replace(stream, ids=stream.ids[~np.isin(stream.ids, marks)])
+    rows = rows_of(cut_stream(stream, length=16, frame=frame))
     assert max(map(len, rows)) <= 16
-    assert {(row[0], row[-1]) for row in rows} == {(2, 3)}
-    contents = np.concatenate([row[1:-1] for row in rows])
+    assert {(*row[: len(frame[0])], *row[len(row) - len(frame[1]) :]) for row in rows} == {(*frame[0], *frame[1])}
+    contents = np.concatenate([[number for number in row if number > 4] for row in rows])
     assert contents.tolist() == [number for number in STREAMS["en"].ids.tolist() if number > 4]
 
 
@@ -379,7 +387,7 @@ def test_held_out_text_of_languages_with_models_of_their_own(frame):
     """Each is read by its own model, under words of its own, and `all` pools the sums."""
     models = {"en": tiny_masked_lm(seed=3), "nl": tiny_masked_lm(seed=4)}
     texts = [cut_stream(each, length=16, frame=frame) for each in STREAMS.values()]
-    found = list(probe(models, texts, target=None, pool=dict.fromkeys(models, POOL)).take())
+    found = list(probe(models, texts, target=None, masking=dict.fromkeys(models, MASKING)).take())
     assert not any("data" in reading for reading in found)
     hand = {text.language: np.array(by_hand(models[text.language], text)).sum(axis=0) for text in texts}
     hand["all"] = hand["en"] + hand["nl"]
@@ -392,8 +400,8 @@ def test_held_out_text_of_languages_with_models_of_their_own(frame):
 def test_sentences_are_masked_part_by_part_as_they_are_together(monkeypatch):
     model = tiny_masked_lm()
     whole = values(probe(model).take())
-    monkeypatch.setattr(masked_lm, "PREPARED_AT_ONCE", 7)
-    monkeypatch.setattr(masked_lm, "RESIDENT_TOKENS", 50)  # so that masks are drawn again at each reading
+    monkeypatch.setattr(batches, "PREPARED_AT_ONCE", 7)
+    monkeypatch.setattr(perplexities, "RESIDENT_TOKENS", 50)  # so that masks are drawn again at each reading
     parts = probe(model)
     for _ in range(2):
         assert values(parts.take()) == pytest.approx(whole, rel=1e-5)
@@ -406,7 +414,7 @@ def test_held_out_text_without_a_word_is_refused():
 
 
 def test_examples():
-    assert doctest.testmod(masked_lm).failed == 0
+    assert doctest.testmod(batches).failed == 0
 
 
 @pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")

@@ -27,9 +27,11 @@ from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze, reinitialise
 from isogloss.stack.families import family_of
 from isogloss.stack.stack import Stack, whole_stack
+from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Corpus
+from isogloss.text.masking import masking_of
 from isogloss.training.distances import Distance, distance_probe, sample_vectors
-from isogloss.training.masked_lm import masking_of, perplexity_probe, tokenise
+from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import Memory, balance_of, select_by, stop_after
@@ -230,7 +232,7 @@ class PerplexityCallback(ReadingsCallback):
             seed=self._seed,
             device=stack.device,
             dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else None,
-            **masking_of(self._tokenizer),
+            masking=masking_of(self._tokenizer),
         )
 
     def _sample(self, args: Any, state: Any, loader: Any) -> int | None:

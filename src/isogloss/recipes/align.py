@@ -37,8 +37,10 @@ from isogloss.stack.edit import without_dropout
 from isogloss.stack.families import trainable_family
 from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
 from isogloss.stack.stack import Stack
+from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
+from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
@@ -46,8 +48,8 @@ from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, train
-from isogloss.training.masked_lm import masking_of, perplexity_probe, tokenise
-from isogloss.training.probes import Probe, retrieval_probe
+from isogloss.training.perplexities import perplexity_probe
+from isogloss.training.probes import Probe, Reading, retrieval_probe
 from isogloss.training.stopping import select_by
 
 SHORTEST = 8  # tokens of a pair that are worth reading
@@ -156,45 +158,31 @@ def align(
             folder = Path(packed) / _packing_hash(sources, stack, **packing)
         with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
             pairs = pack_text(sources, folder, stack=stack, **packing)
-        sides = [
-            Corpus(language, [pair[number] for pair in islice(each.open(), LOOKED_AT)], name=each.name)
-            for each in sources
-            for number, language in enumerate(each.languages)
-        ]
-        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, sides)):
+        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, first_sentences(sources))):
             run.note(sentence)
         if not dropout:
             without_dropout(source)
         aligner = Aligner(source, stack, how, seed=seed)
         drawing: dict[str, Any] = {"batch": batch, "longest": longest, "exponent": exponent, "seed": seed}
         drawing |= {"half": settings.half, "compiled": compiled == "yes"}
-        marks = {"borders": borders_of(stack.tokenizer), **masking_of(stack.tokenizer)}
+        marks: dict[str, Any] = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer)}
         objective = align_pairs(aligner, pairs.streams, device=hardware, **drawing, **marks)
         training = Training(aligner, objective, settings, join(hardware))
-        parallel = given or pairs.bitexts()
-        if not parallel and best:
-            raise InputError(
-                "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
-                "--bitext, or leave --best out"
-            )
+        parallel, corpora = given or pairs.bitexts(), texts or pairs.corpora()
         if not parallel:
+            require(
+                not best,
+                "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
+                "--bitext, or leave --best out",
+            )
             run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
-        every, corpora = probe or max(1, steps), texts or pairs.corpora()
-        probes = [Probe(report, aligner.losses), *_held_out_probes(source, stack, parallel, corpora, every, settings)]
-        checkpoints = Checkpoints(
-            run.folder / "checkpoints", partial(save_masked_lm, source, stack.tokenizer), every=checkpoint
-        )
+        reading = _held_out_probes(source, stack, parallel, corpora, probe or max(1, steps), settings)
+        probes = [Probe(report, aligner.losses), *reading]
+        export = partial(save_masked_lm, source, stack.tokenizer)
+        checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
         selection = select_by("p@1_mean", layer=how.layer) if best else None
         for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection):
-            entries = []
-            for reading in readings:
-                is_loss, about = reading["measure"] == "loss", dict(coordinates)
-                about |= {"data": "train"} if is_loss else {}
-                # The perplexity probe has no target language here: what it pools as the others is all of them.
-                about |= {"target": "all"} if reading.get("target") == "others" else {}
-                if "task" in reading or not is_loss:  # the sum of the losses has no task; each has a row of its own
-                    entries.append(row(**{**reading, **about}))
-            yield entries
+            yield list(_training_rows(readings, coordinates))
         _leave_model(run, training, checkpoints, pairs, batch=batch, how=how, best=best)
 
     def hashes() -> dict[str, Any]:
@@ -238,8 +226,18 @@ def _held_out_probes(
         with listening(silent):
             tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
         masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
-        masked |= {"dtype": torch.bfloat16 if settings.half else None, **masking_of(stack.tokenizer)}
+        masked |= {"dtype": torch.bfloat16 if settings.half else None, "masking": masking_of(stack.tokenizer)}
         yield perplexity_probe(model, tokenised, **masked)
+
+
+def _training_rows(readings: Sequence[Reading], coordinates: Row) -> Iterator[Row]:
+    """The readings of a step as rows."""
+    for reading in readings:
+        about = {"data": "train"} if reading["measure"] == "loss" else {}
+        # The perplexity probe has no target language here: what it pools as the others is all of them.
+        about |= {"target": "all"} if reading.get("target") == "others" else {}
+        if "task" in reading or not about.get("data"):  # the sum of the losses has no task, and each has its own row
+            yield row(**{**reading, **coordinates, **about})
 
 
 def _leave_model(
@@ -331,6 +329,15 @@ class PackedPairs:
         return [
             Corpus(language, list(distinct), name="held-out") for language, distinct in sentences.items() if distinct
         ]
+
+
+def first_sentences(sources: Sequence[PairSource]) -> list[Corpus]:
+    """The first sentences of each side, by which it is told whether a tokenizer knows the language."""
+    return [
+        Corpus(language, [pair[number] for pair in islice(source.open(), LOOKED_AT)], name=source.name)
+        for source in sources
+        for number, language in enumerate(source.languages)
+    ]
 
 
 def pack_text(

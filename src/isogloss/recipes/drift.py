@@ -11,7 +11,6 @@ measures are drawn from the run's first seed, whatever seed a training has, so t
 are of the same tokens.
 """
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,7 +18,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 import torch
 
 from isogloss.errors import InputError, require
@@ -33,17 +31,20 @@ from isogloss.seeds import seed_of
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
 from isogloss.stack.stack import Part, Stack
+from isogloss.text.batches import Sentences, tokenise
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.masking import masking_of
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.words import unknown_notes
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
-from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models
-from isogloss.training.masked_lm import Sentences, masked_sentences, masking_of, perplexity_probe, tokenise
+from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models, steps_in_epoch
+from isogloss.training.masked_lm import masked_sentences
+from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
-from isogloss.training.stopping import balance_of, select_by, stop_after
+from isogloss.training.stopping import Choice, Rule, balance_of, select_by, stop_after
 
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
@@ -103,115 +104,89 @@ def drift(
     recipe.one_process("drift")
     hardware, chosen = choose_device(device), recipe.plan_list(plans)
     corpora = read_corpora(target, others or [], share=held_out, batch=batch)
-    train, validation, test, *watched = corpora
+    train, validation, _, *watched = corpora
     languages = [train.language, *(corpus.language for corpus in watched)]
-    if stop == "balance" and not watched:
-        raise InputError("--stop balance weighs the target against other languages; give them with --others")
+    weighs = "--stop balance weighs the target against other languages; give them with --others"
+    require(watched or stop != "balance", weighs)
     source, stack = load_masked_lm(model, revision, device=hardware)
-    depth, epoch = stack.cuts[-1], math.ceil(len(train) / batch)
+    depth, epoch = stack.cuts[-1], steps_in_epoch(train, batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
+    native_model, native_stack = (None, None) if native is None else load_native(native, stack)
+    name, native_name = model_names(model, native)
+    parallel = recipe.parallel_texts(bitext, languages)
     steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
-    selection = select_by("perplexity", target=languages[0], data="validation", unit="token")
-    if stop == "balance":
-        selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
-    rule = None if stop == "never" else stop_after(selection, patience)
+    selection, rule = stopping_rule(stop, languages[0], patience=patience)
     best_by = replace(selection, higher=not selection.higher) if keep_worst else selection
-    name, native_name = model_names(model, native)
-    parallel = recipe.parallel_texts(bitext, languages)
-    native_model, native_stack = load_masked_lm(native, device=hardware) if native is not None else (None, None)
-    if native_stack is not None and native_stack.cuts != stack.cuts:
-        raise InputError(
-            f"the native model {native} has {native_stack.cuts[-1]} layers and {stack.name} has {depth}; layers are "
-            "compared one by one, so choose one of the same depth"
-        )
     drawn_from = seed if sample_seed is None else sample_seed
-    how: dict[str, Any] = {"seed": drawn_from, "attend_padding": attend_padding}
-    how |= {"target": languages[0], "device": hardware, "dtype": torch.bfloat16 if half else None}
-    perplexities: Callable[..., Probe] = partial(perplexity_probe, every=1, **how)
-    how = {"seed": drawn_from, "by_position": by_position, "attend_padding": by_position and attend_padding}
-    samples_of: Callable[..., list[Sample]] = partial(
-        word_samples, validation=validation, words=words, attention=attention, **how
-    )
+    reading: dict[str, Any] = {"target": languages[0], "seed": drawn_from, "masking": masking_of(stack.tokenizer)}
+    reading |= {"device": hardware, "dtype": torch.bfloat16 if half else None, "attend_padding": attend_padding}
+    sampling: dict[str, Any] = {"validation": validation, "words": words, "attention": attention, "seed": drawn_from}
+    sampling |= {"by_position": by_position, "attend_padding": by_position and attend_padding}
 
-    def tune(
-        run: Run, texts: Sequence[Sentences], natives: References, plan: Plan, coordinates: Row
-    ) -> Iterator[list[Row]]:
-        """The rows of one training; none where it was finished earlier."""
-        number, name = coordinates["seed"], training_folder(coordinates)
-        folder = run.folder / "checkpoints" / name
-        if finished(folder):
-            return
+    def begin() -> tuple[Any, Stack]:
         tuned, stack = load_masked_lm(model, revision, device=hardware)
         if not dropout:
             without_dropout(tuned)
-        settings = Settings(steps, number, schedule, report, half=half)
-        training = sentence_training(tuned, stack, texts[0], settings, batch=batch, attend_padding=attend_padding)
-        planned = apply_plan(stack, plan, epoch=epoch, seed=number)
-        read: dict[str, Any] = {"every": report, "limit": read_first, **masking_of(stack.tokenizer)}
-        read["redraw"] = (lambda: seed_of(number, "redrawn", training.step)) if redraw_masks else None
-        # Before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
-        distances = distance_probes(stack, {START: samples_of(stack), **natives}, every=far)
-        probes = [perplexities(tuned, [texts[1], *texts[3:]], **read), *distances]
-        if parallel:
-            probes.append(retrieval_probe(lambda _: stack, parallel, every=far))
-        for sentence in dict.fromkeys(note for each in probes for note in each.notes):
-            run.note(sentence)
-        record = {"model": str(model), "plan": training_name(coordinates), "seed": number}
-        export = partial(save_masked_lm, tuned, stack.tokenizer)
-        if save_every is not None:
-            models = run.folder / "models" / name
-            probes.append(saved_models(training, models, export, every=save_every, about=record))
-        yield from recipe.training_rows(
-            training,
-            coordinates,
-            loss={"data": "train"},
-            checkpoints=Checkpoints(folder, export, checkpoint),
-            probes=probes,
-            plan=planned,
-            selection=best_by,
-            stop=rule,
-        )
-        if training.stopped:
-            run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
-        best, stack = load_masked_lm(folder / "best", device=hardware)
-        tested = perplexities(best, [texts[2]], **masking_of(stack.tokenizer)).take()
-        yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in tested]
-        finish(folder)
+        return tuned, stack
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         texts = tokenise_corpora(stack, corpora)
-        for text in texts:
-            if text.shortened:
-                which = f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language})"
-                run.note(f"{which} were cut to the model's length")
-        for sentence in (*unknown_notes(stack.tokenizer, (train, *watched)), *overlap_notes(train, parallel)):
+        unknown = unknown_notes(stack.tokenizer, (train, *watched))
+        for sentence in (*cut_notes(texts), *unknown, *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
-        readings, natives = list(perplexities(source, [texts[2]], **masking_of(stack.tokenizer)).take()), {}
+        test: Callable[..., Probe] = partial(perplexity_probe, corpora=texts[2:3], every=1, **reading)
+        readings, natives = [{"model": name, **each} for each in test(source).take()], {}
         if native_stack is not None:
             with listening(silent):
-                own = tokenise_corpora(native_stack, [validation, test])
-            tested = perplexities(native_model, own, **masking_of(native_stack.tokenizer)).take()
-            readings += [{**reading, "model": native_name} for reading in tested]
-            natives[native_name] = samples_of(native_stack)
-        untuned = [row(**{"model": name, "plan": UNTUNED, "seed": seed, **reading}) for reading in readings]
+                own = tokenise_corpora(native_stack, corpora[1:3])
+            tested = test(native_model, corpora=own, masking=masking_of(native_stack.tokenizer)).take()
+            readings += [{"model": native_name, **each} for each in tested]
+            natives[native_name] = word_samples(native_stack, **sampling)
+        untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
+        measured: dict[str, Any] = {"texts": [texts[1], *texts[3:]], "natives": natives, "parallel": parallel}
+        measured |= {"every": far, "limit": read_first, "redraw_masks": redraw_masks}
+        probes = partial(tuning_probes, reading=reading, sampling=sampling, **measured)
+        how: dict[str, Any] = {"batch": batch, "attend_padding": attend_padding, "checkpoint": checkpoint}
+        how |= {"save_every": save_every, "selection": best_by, "stop": rule, "origin": str(model)}
         trainings = list(product(chosen, range(seed, seed + seeds)))
         for position, (plan, number) in enumerate(trainings, 1):
             coordinates = {"model": name, "plan": str(plan), "condition": condition, "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
-            yield from named(stage, tune(run, texts, natives, plan, coordinates))
+            settings = Settings(steps, number, schedule, report, half=half)
+            tuning = tune(run, begin, texts[0], plan, settings, coordinates, probes=probes, test=test, **how)
+            yield from named(stage, tuning)
         yield untuned
         yield from curve_rows(run, languages[0], model=name)
 
-    hashes: dict[str, Any] = {"model": fingerprint(source, stack)}
     parts = ("train", "validation", "test", *languages[1:])
+    hashes: dict[str, Any] = {"model": fingerprint(source, stack)}
     hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
     hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
     return recipe.Work(name, rows, hashes, depth=depth)
+
+
+def stopping_rule(stop: str, language: str, *, patience: int) -> tuple[Choice, Rule | None]:
+    """By which reading the best model is chosen, and the rule by which a training stops, if it may; see `--stop`."""
+    choice = select_by("perplexity", target=language, data="validation", unit="token")
+    if stop == "balance":
+        choice = balance_of(choice, select_by("perplexity", target="others", unit="token"))
+    return choice, None if stop == "never" else stop_after(choice, patience)
+
+
+def load_native(native: str, stack: Stack) -> tuple[Any, Stack]:
+    """The native model, whose layers are compared with those of a stack, and its own stack."""
+    model, own = load_masked_lm(native, device=stack.device)
+    if own.cuts != stack.cuts:
+        raise InputError(
+            f"the native model {native} has {own.cuts[-1]} layers and {stack.name} has {stack.cuts[-1]}; layers are "
+            "compared one by one, so choose one of the same depth"
+        )
+    return model, own
 
 
 def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
@@ -226,6 +201,56 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
     return name, native_name
 
 
+# --- one training ----------------------------------------------------------------------------------------------------
+
+
+def tune(
+    run: Run,
+    begin: Callable[[], tuple[Any, Stack]],
+    sentences: Sentences,
+    plan: Plan,
+    settings: Settings,
+    coordinates: Row,
+    *,
+    probes: Callable[[Training, Stack], Iterator[Probe]],
+    test: Callable[[Any], Probe],
+    batch: int,
+    attend_padding: bool,
+    checkpoint: int,
+    save_every: int | None,
+    origin: str,
+    **how: Any,
+) -> Iterator[list[Row]]:
+    """The rows of one training; none where it was finished earlier.
+
+    begin: loads the model that is tuned. probes, test: what is read on the way, and of the best model at the end.
+    origin: that model, for the record of those kept every `save_every` updates. how: arguments of `train`, by which the
+    best model is chosen and the training stops.
+    """
+    number, name = settings.seed, training_folder(coordinates)
+    folder = run.folder / "checkpoints" / name
+    if finished(folder):
+        return
+    tuned, stack = begin()
+    training = sentence_training(tuned, stack, sentences, settings, batch=batch, attend_padding=attend_padding)
+    planned = apply_plan(stack, plan, epoch=steps_in_epoch(sentences, batch), seed=number)
+    taken = list(probes(training, stack))
+    for sentence in dict.fromkeys(note for each in taken for note in each.notes):
+        run.note(sentence)
+    record = {"model": origin, "plan": training_name(coordinates), "seed": number}
+    export = partial(save_masked_lm, tuned, stack.tokenizer)
+    if save_every is not None:
+        taken.append(saved_models(training, run.folder / "models" / name, export, every=save_every, about=record))
+    checkpoints = Checkpoints(folder, export, checkpoint)
+    how |= {"loss": {"data": "train"}, "checkpoints": checkpoints, "probes": taken, "plan": planned}
+    yield from recipe.training_rows(training, coordinates, **how)
+    if training.stopped:
+        run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
+    best, _ = load_masked_lm(folder / "best", device=stack.device)
+    yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in test(best).take()]
+    finish(folder)
+
+
 def sentence_training(
     model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
@@ -234,7 +259,7 @@ def sentence_training(
     packs = stack.device.type == "cuda" and settings.half and packed.packs
     if packs and not attend_padding and not drops_attention(stack):
         graphs = Captured(packed, rows=batch, longest=int(sentences.lengths.max()))
-    how: dict[str, Any] = {"attend_padding": attend_padding, "graphs": graphs, **masking_of(stack.tokenizer)}
+    how: dict[str, Any] = {"attend_padding": attend_padding, "graphs": graphs, "masking": masking_of(stack.tokenizer)}
     objective = masked_sentences(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
     return Training(model, objective, settings, join(stack.device))
 
@@ -252,15 +277,35 @@ def word_samples(stack: Stack, *, validation: Corpus, words: int, attention: boo
     return [sample_vectors(stack, corpus, words=count, part=part, **how) for (corpus, count), part in samples]
 
 
-def distance_probes(stack: Stack, references: References, *, every: int) -> Iterator[Probe]:
-    """Distances to each of the models whose samples are given: by every measure on words of the validation text.
+def tuning_probes(
+    training: Training,
+    stack: Stack,
+    *,
+    texts: Sequence[Sentences],
+    natives: References,
+    parallel: Sequence[Bitext],
+    reading: Mapping[str, Any],
+    sampling: Mapping[str, Any],
+    every: int,
+    limit: int | None,
+    redraw_masks: bool,
+) -> Iterator[Probe]:
+    """What is read while a model is tuned: perplexity with the loss; distances and retrieval every so many updates.
 
-    On its first sentences, as in the paper, there are too few words for those that compare directions.
+    They have to be made before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run
+    goes on. reading, sampling: arguments of `perplexity_probe` and `word_samples`.
     """
+    settings = training.settings
+    redraw = (lambda: seed_of(settings.seed, "redrawn", training.step)) if redraw_masks else None
+    yield perplexity_probe(training.model, texts, every=settings.report, limit=limit, redraw=redraw, **reading)
+    references = {START: word_samples(stack, **sampling), **natives}
     for samples in zip(*references.values(), strict=True):
         for other, sample in zip(references, samples, strict=True):
+            # On the first sentences, as in the paper, there are too few words for measures that compare directions.
             measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
             yield distance_probe(stack, sample, every=every, other=other, measures=measures)
+    if parallel:
+        yield retrieval_probe(lambda _: stack, parallel, every=every)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -327,6 +372,15 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     return test, validation, train
 
 
+def cut_notes(texts: Sequence[Sentences]) -> list[str]:
+    """Which texts have sentences that are longer than the model reads."""
+    return [
+        f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language}) were cut to the model's length"
+        for text in texts
+        if text.shortened
+    ]
+
+
 def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
     """Which parallel texts have sentences that are tuned on: their retrieval is not of new text."""
     tuned, notes = set(train.sentences), []
@@ -344,11 +398,7 @@ def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]
     """Every corpus as ids of the stack's tokenizer; one in which nothing can be masked is refused."""
     texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
     for text in texts:
-        if np.isin(text.ids, masking_of(stack.tokenizer)["marks"]).all():
-            raise InputError(
-                f"the corpus {text.name} ({text.language}) has no token that could be masked; {stack.name} knows none "
-                "of its words: give other text"
-            )
+        masking_of(stack.tokenizer).count(text)  # refuses one without any
     return texts
 
 

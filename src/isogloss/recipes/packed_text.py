@@ -166,14 +166,14 @@ class TextSource:
         return open_packed(folder)
 
 
-def repeat_files(texts: Texts, given: Sequence[str]) -> dict[str, list[Path]]:
+def repeat_files(texts: Texts, given: Sequence[str] | str | None) -> dict[str, list[Path]]:
     """The same files, some of them several times or not at all: `PATTERN=N` for every file whose name fits.
 
     >>> repeat_files({"nl": [Path("laws.nl.txt"), Path("help.nl.txt")]}, ["help.*=2"])
     {'nl': [PosixPath('laws.nl.txt'), PosixPath('help.nl.txt'), PosixPath('help.nl.txt')]}
     """
     times = dict.fromkeys((path for files in texts.values() for path in files), 1)
-    for entry in given:
+    for entry in [given] if isinstance(given, str) else given or ():
         pattern, _, number = entry.rpartition("=")
         require(pattern and number.isdigit(), f"--repeat takes PATTERN=N, as in 'help.*=2', not {entry!r}")
         fitting = [path for path in times if fnmatchcase(path.name, pattern)]

@@ -21,13 +21,16 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
+from isogloss.text.batches import Sentences
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
-from isogloss.text.streams import borders_of, sentence_ends
+from isogloss.text.masking import masking_of
+from isogloss.text.streams import Borders, Frame, borders_of, cut_stream, sentence_ends
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
-from isogloss.training.masked_lm import cut_stream, masked_lm, masking_of, perplexity_probe, row_sampler
+from isogloss.training.masked_lm import masked_lm, row_sampler
+from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.sharing import Languages, build, parse, save, stack_of
 
@@ -108,95 +111,60 @@ def pretrain(
 
     Example: isogloss pretrain --text en=en.txt --text nl=nl.txt --depth 6 --width 256 --heads 4 --out runs/mine
     """
-    hardware = choose_device(device)
-    sharing = parse(separate)
-    if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
-        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
-    spaces = "joint" if vocabularies == "joint" else "union"  # how pieces are shared, in the words of SPACES
-    if not sharing.embeddings or anchors == "none":
-        spaces = "prefix" if sharing.embeddings else "own"
+    hardware, sharing = choose_device(device), parse(separate)
+    spaces = shared_pieces(vocabularies, anchors, embeddings=sharing.embeddings)
     require(not lexicon or anchors == "extra", f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     require(rows == "pairs" or not next_sentence, f"--next-sentence goes with --rows pairs, not with --rows {rows}")
     source = TextSource(
-        texts=repeat_files(
-            recipe.language_files(text) if text else {}, [repeat] if isinstance(repeat, str) else repeat or []
-        ),
-        evaluate=recipe.language_files(evaluate, option="evaluate") if evaluate else {},
+        texts=repeat_files(recipe.language_files(text or []), repeat),
+        evaluate=recipe.language_files(evaluate or [], option="evaluate"),
         streams=Path(streams) if streams else None,
         share=held_out,
         tokenizer=tokenizer_options(
             tokenizer, vocabulary, spaces=spaces, exponent=exponent, lowercase=lowercase, length=length
         ),
-        dictionaries=read_dictionaries([lexicon] if isinstance(lexicon, str) else lexicon or []),
+        dictionaries=read_dictionaries(lexicon),
         seed=seed,
     )
     source.check(spaces=spaces, anchors=anchors, separate=separate)
     shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
     shape |= {"dropout": dropout, "length": length, "more": config}
-    planned = configure(architecture, vocabulary=vocabulary, **shape)
-    most = planned.num_hidden_layers
-    too_many = f"blocks {sharing} are to be separate, but the model has {most}; name a smaller number"
-    require(sharing.blocks <= most, too_many)
-    differences = {
-        "vocabularies:separate": spaces == "union",
-        f"anchors:{anchors}": anchors != "default",
-        f"separate:{separate}": separate != "nothing",
-    }
-    size = f"{planned.num_hidden_layers}x{planned.hidden_size}"  # which a --config file may have set
-    name = " ".join([f"{architecture}-{size}", *(part for part, differs in differences.items() if differs)])
+    planned = configure(architecture, vocabulary=vocabulary, **shape)  # a --config file may have set depth and width
+    layers = planned.num_hidden_layers
+    too_many = f"blocks {sharing} are to be separate, but the model has {layers}; name a smaller number"
+    require(sharing.blocks <= layers, too_many)
+    variant = [f"vocabularies:{vocabularies}"] if spaces == "union" else []
+    variant += [f"anchors:{anchors}"] if anchors != "default" else []
+    variant += [f"separate:{separate}"] if separate != "nothing" else []
+    name = " ".join([f"{architecture}-{layers}x{planned.hidden_size}", *variant])
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
     settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
-    feed: dict[str, Any] = {"batch": batch, "length": length, "exponent": exponent, "share": mask_share}
-    compiled_step = compiled == "yes" or (compiled == "auto" and hardware.type == "cuda")
     parallel = recipe.parallel_texts(bitext, source.languages)
 
     def work(run: Run) -> Iterator[Sequence[Row]]:
         processes = join(hardware)
         packed = together(processes, lambda: source.packed(run.scratch, run.facts["hashes"]["data"]))
+        tokenizers, frames = packed.tokenizers, special_tokens(packed, rows)
         configs = {
             language: configure(architecture, vocabulary=len(pieces), tokenizer=pieces, **shape)
-            for language, pieces in packed.tokenizers.items()
+            for language, pieces in tokenizers.items()
         }
         models = build(configs, packed.languages, sharing=sharing, seed=seed, next_sentence=next_sentence)
         models.to(processes.device)
-        masks = {language: masking_of(pieces) for language, pieces in packed.tokenizers.items()}
-        first = masks[packed.languages[0]]  # tokenizers of one run agree on the ids of their marks
-        masks_words = first["mask_id"] is not None
-        require(masks_words, "--tokenizer has no mask token, which masked-language modelling needs")
-        pools = {language: each["pool"] for language, each in masks.items()}
-        masking: dict[str, Any] = {"mask_id": first["mask_id"], "marks": first["marks"], "pools": pools}
+        feed: dict[str, Any] = {"batch": batch, "length": length, "exponent": exponent, "share": mask_share}
+        feed["frame"] = frames.get(2 if rows == "pairs" else 1)
+        how: dict[str, Any] = {"masking": {code: masking_of(pieces) for code, pieces in tokenizers.items()}}
+        how["starts"] = {code: word_starts(pieces) for code, pieces in tokenizers.items()} if whole_words else None
+        how["ends"] = {code: sentence_ends(pieces) for code, pieces in tokenizers.items() if rows == "pairs"}
+        how["compiled"] = compiled == "yes" or (compiled == "auto" and hardware.type == "cuda")
         ids = {language: stream.ids for language, stream in packed.train.items()}
-        borders = {} if rows == "streams" else borders_of(packed.tokenizers[packed.languages[0]])
-        feed["frame"] = borders.get(2 if rows == "pairs" else 1)
-        starts = {code: word_starts(pieces) for code, pieces in packed.tokenizers.items()} if whole_words else None
-        ends = {code: sentence_ends(pieces) for code, pieces in packed.tokenizers.items() if rows == "pairs"}
-        how: dict[str, Any] = {"seed": seed, "device": processes.device, "starts": starts, "compiled": compiled_step}
-        training = Training(models, masked_lm(models, ids, ends=ends, **feed, **how, **masking), settings, processes)
-        every, probes = probe or max(1, steps), list[Probe]()
-        if models.next_sentence is not None:
-            probes.append(Probe(report, models.next_sentence.losses))
-        held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
-        if without := [language for language in packed.languages if language not in held]:
-            run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
-        if held:
-            texts = [cut_stream(stream, length=length, frame=borders.get(1)) for stream in held.values()]
-            reading = perplexity_probe(
-                {language: models.of(language) for language in held},
-                texts,
-                every=every,
-                seed=seed,
-                device=processes.device,
-                tokens=length * micro_batch if micro_batch else None,
-                dtype=torch.bfloat16 if settings.half else None,
-                mask_id=first["mask_id"],
-                marks=first["marks"],
-                pool=pools,
-            )
-            probes.append(reading)
-        if parallel:
-            stacks = {code: stack_of(models, code, pieces, name) for code, pieces in packed.tokenizers.items()}
-            probes.append(retrieval_probe(stacks.__getitem__, parallel, every=every))
-        export = partial(save, models, packed.tokenizers, half=save_dtype == "float16")
+        objective = masked_lm(models, ids, seed=seed, device=processes.device, **feed, **how)
+        training = Training(models, objective, settings, processes)
+        held_out = held_out_texts(packed, run, length=length, frame=frames.get(1))
+        probes = list(
+            model_probes(training, tokenizers, held_out, parallel, every=probe or max(1, steps), length=length)
+        )
+        export = partial(save, models, tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
         for readings in train(training, checkpoints=checkpoints, probes=probes):
             yield [row(**reading, model=name, seed=seed) for reading in readings]
@@ -210,7 +178,70 @@ def pretrain(
         compared = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
         return {"data": source.facts(), **compared}
 
-    return recipe.Work(name, work, hashes, depth=planned.num_hidden_layers)
+    return recipe.Work(name, work, hashes, depth=layers)
+
+
+def shared_pieces(vocabularies: str, anchors: str, *, embeddings: bool) -> str:
+    """How languages share the pieces of their vocabularies, in the words of `SPACES`; embeddings: whether they do."""
+    if anchors == "extra" and (vocabularies == "separate" or not embeddings):
+        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
+    if not embeddings or anchors == "none":
+        return "prefix" if embeddings else "own"
+    return "joint" if vocabularies == "joint" else "union"
+
+
+def special_tokens(packed: PackedText, rows: str) -> Borders:
+    """The special tokens around one text and around two, none for streams; a tokenizer without is refused."""
+    tokenizers = list(packed.tokenizers.values())
+    masks_words = all(pieces.mask_token_id is not None for pieces in tokenizers)
+    require(masks_words, "--tokenizer has no mask token, which masked-language modelling needs")
+    frames = {} if rows == "streams" else borders_of(tokenizers[0])
+    if frames and not any(frames[1]):
+        raise InputError(
+            f"--rows {rows}: --tokenizer puts no special token before or after a text, which tells it from the next; "
+            "choose another, or --rows streams"
+        )
+    return frames
+
+
+def held_out_texts(packed: PackedText, run: Run, *, length: int, frame: Frame | None) -> list[Sentences]:
+    """Held-out text of each language that has enough to measure perplexity on; the run notes which have not."""
+    held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
+    if without := [language for language in packed.languages if language not in held]:
+        run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
+    return [cut_stream(stream, length=length, frame=frame) for stream in held.values()]
+
+
+def model_probes(
+    training: Training,
+    tokenizers: Mapping[str, Any],
+    texts: Sequence[Sentences],
+    parallel: Sequence[Bitext],
+    *,
+    every: int,
+    length: int,
+) -> Iterator[Probe]:
+    """What is read while a model trains: the loss of next sentences, held-out perplexity, and retrieval.
+
+    length: most tokens of a row, of which one pass takes as many rows as in training.
+    """
+    models, settings, device = cast(Languages, training.model), training.settings, training.processes.device
+    if models.next_sentence is not None:
+        yield Probe(settings.report, models.next_sentence.losses)
+    if texts:
+        yield perplexity_probe(
+            {text.language: models.of(text.language) for text in texts},
+            texts,
+            every=every,
+            seed=settings.seed,
+            device=device,
+            masking={language: masking_of(pieces) for language, pieces in tokenizers.items()},
+            tokens=length * settings.piece if settings.piece else None,
+            dtype=torch.bfloat16 if settings.half else None,
+        )
+    if parallel:
+        stacks = {code: stack_of(models, code, pieces, "the model in training") for code, pieces in tokenizers.items()}
+        yield retrieval_probe(stacks.__getitem__, parallel, every=every)
 
 
 # --- the cards of the models -----------------------------------------------------------------------------------------

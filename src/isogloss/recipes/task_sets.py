@@ -205,15 +205,15 @@ def tokenise_set(sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: i
     return join_items(items)
 
 
-def tokenise_sets(sets: TaskSets, tokenizers: Sequence[Any], *, length: int) -> tuple[Items, list[Items], list[str]]:
-    """What is trained on, its translations behind it; the items of each scored set; and notes on what was lost.
+def tokenise_sets(sets: TaskSets, tokenizers: Sequence[Any], *, length: int) -> tuple[list[Items], list[str]]:
+    """The items that are trained on, translations behind; then those of each scored set. And notes on what was lost.
 
     tokenizers: those of `TaskSets.all`. Owners are numbered through all the sets that are trained on.
     """
     items = [tokenise_set(sets, *each, length=length) for each in zip(sets.all, tokenizers, strict=True)]
     count, trained = len(sets.train.examples), items[: len(sets.trained)]
     numbered = [replace(part, owners=part.owners + number * count) for number, part in enumerate(trained)]
-    return chain_items(numbered), items[len(trained) :], lost_notes(sets.all, items)
+    return [chain_items(numbered), *items[len(trained) :]], lost_notes(sets.all, items)
 
 
 def lost_notes(task_sets: Sequence[TaskSet], items: Sequence[Items]) -> list[str]:

@@ -7,10 +7,11 @@ seed and learning rate; the epoch and the rate are chosen on the source's develo
 examples may join them, and code-switching mixes languages within an example (Pan et al. 2021).
 """
 
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -127,120 +128,127 @@ def transfer(
     tokens = min(stack.max_length, length or sets.task.length)
     for plan in chosen_plans:
         frozen_at(plan, 0, depth=stack.last, epoch=1)  # refuses a plan for a deeper model
+    one_model = "--bitext compares languages in one model, and --target-models gives a language one of its own"
+    require(not bitext or not target_models, one_model)
     own_models: dict[str, Stack] = {}
     if target_models:
         own_models = _read_target_models(target_models, sets, stack, plans=chosen_plans, half=half)
-        together = "--bitext compares languages in one model, and --target-models gives a language one of its own"
-        require(not bitext, together)
     text = compared_text(bitext, size=cka_batch or 0, shifted=cka_shifted) if bitext else None
-    ways: dict[str, Any] = {"": (encode, {})}
+    ways: Ways = {"": (encode, {})}
     if cka_condition:
-        encoding = encode_written_specials if cka_specials else encode
-        ways[cka_condition] = encoding, {"shifted": cka_shifted, "size": cka_batch}
+        more = encode_written_specials if cka_specials else encode, {"shifted": cka_shifted, "size": cka_batch}
+        ways = {**ways, cka_condition: more}
     base = {"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source}
 
+    def fresh_model(seed: int) -> TaskModel:
+        begun = load(model, revision, dtype=torch.float32, device=processor)
+        return TaskModel(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
+
     def rows(run: Run) -> Iterator[Sequence[Row]]:
-        if switching.lexicons:
-            run.note(task_sets.dictionary_note(sets, switching))
-        tokenizers = [own_models.get(each.language, stack).tokenizer for each in sets.all]
-        trained, scored, lost = task_sets.tokenise_sets(sets, tokenizers, length=tokens)
-        for sentence in [*sets.notes, *lost]:
+        own = [own_models.get(each.language) for each in sets.all]
+        items, lost = task_sets.tokenise_sets(sets, [(each or stack).tokenizer for each in own], length=tokens)
+        known = [task_sets.dictionary_note(sets, switching)] if switching.lexicons else []
+        for sentence in [*known, *sets.notes, *lost]:
             run.note(sentence)
-        changing = None  # the items of an epoch, by seed and epoch, where they are others each time
-        if switching:
-            how: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
-            changing = partial(task_sets.switched_items, sets, trained, switching, **how)
-        epoch = steps_in_epoch(trained, batch)
-        states: dict[str, list[Prefix | None]] = {}  # of the frozen layers that were last read, by their name
-        own = [None, *(own_models.get(each.language) for each in sets.scored)]
-        keep: dict[str, Any] = {"cache": cache, "training": not frozen_dropout and changing is None, "dtype": autocast}
-
-        def train_plan(plan: Plan, settings: Settings, coordinates: Row, folder: Path) -> Iterator[Sequence[Row]]:
-            """The rows of one training, from its start or its last checkpoint; none where it is finished."""
-            if finished(folder):
-                return
-            seed = settings.seed
-            begun = load(model, revision, dtype=torch.float32, device=processor)
-            learner = TaskModel(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
-            planned = apply_plan(begun, plan, epoch=epoch, seed=seed, hold=learner.hold)
-            lowest = frozen_at(plan, settings.steps - 1, depth=begun.last, epoch=epoch)
-            fresh = [block for block in plan.reinit if block <= lowest]
-            drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
-            if (name := f"cut-{lowest}{drawn}") not in states:
-                states.clear()  # before the next ones need their room
-                file, parts = run.scratch / f"{name}.states", [trained, *scored]
-                states[name] = frozen_states(learner.still, lowest, parts, own, file=file, **keep)
-            first, *prefixes = states[name]
-            objective = task_objective(
-                learner,
-                trained,
-                batch=batch,
-                seed=seed,
-                prefix=first,
-                longest=tokens if changing else None,
-                changing=partial(changing, seed) if changing else None,
-            )
-            training = Training(learner, objective, settings, join(processor))
-            how: dict[str, Any] = {"prefixes": prefixes, "dtype": autocast, "folder": folder, "every": probe or epoch}
-            source = sets.dev[sets.source]
-            choice = select_by(sets.task.main, target=source.language, data=source.name)
-            export = partial(save_task_model, learner) if save_models else lambda _: None
-            yield from recipe.training_rows(
-                training,
-                coordinates,
-                loss={"data": "train", "unit": "answer"},
-                checkpoints=Checkpoints(folder, export, checkpoint),
-                probes=[score_probe(training, learner, sets, scored, **how)],
-                plan=planned,
-                selection=choice if save_models else None,
-            )
-            if text is not None:
-                with listening(silent):
-                    end = sentence_states(learner.still, text, ways, dtype=autocast)
-                yield compare(end, start, coordinates)
-            finish(folder)
-
-        start: dict[str, Tensor] = {}
+        how: dict[str, Any] = {"batch": batch, "every": probe, "checkpoint": checkpoint, "keep_best": save_models}
+        if switching:  # items are others in each epoch of a seed
+            encoded: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
+            changing = partial(task_sets.switched_items, sets, items[0], switching, **encoded)
+            how |= {"changing": changing, "longest": tokens}
+        fixed = not frozen_dropout and not switching
+        frozen = FrozenStates(items, [None, *own[-len(sets.scored) :]], run.scratch, cache, fixed, autocast)
         if text is not None:
-            compare = partial(compare_languages, text=text, source=sets.source, ways=ways)
             begun = replace(stack, pack=half) if processor.type == "cuda" else stack
-            start |= sentence_states(begun, text, ways, dtype=autocast)
-            yield compare(start, {}, {**base, "plan": UNTUNED})
+            reading: dict[str, Any] = {"text": text, "ways": ways, "source": sets.source}
+            start = sentence_states(begun, text, ways, dtype=autocast)
+            yield compare_languages(start, {**base, "plan": UNTUNED}, **reading)
+            how["compare"] = partial(compare_after, start=start, dtype=autocast, **reading)
         yield task_sets.skipped_rows(sets, base)
-        done, total, steps = 0, len(chosen_plans) * seeds * len(rates), epochs * epoch
+        total, steps = len(chosen_plans) * seeds * len(rates), epochs * steps_in_epoch(items[0], batch)
+        done, report = itertools.count(1), max(1, steps // 50)
         for plan in chosen_plans:
             results: list[Row] = []
             for number in range(seed, seed + seeds):
                 models = []
                 about = {**base, "plan": str(plan), "condition": switching.condition, "seed": number}
-                for each_rate in rates:
-                    done += 1
-                    coordinates = {**about, "settings": settings_text({"rate": each_rate} if len(rates) > 1 else {})}
-                    schedule = each_rate, round(warm_up * steps), decay, weight_decay, clip
-                    optimiser = Optimisation(*schedule, *FINE_TUNING)
-                    settings = Settings(steps, number, optimiser, report=max(1, steps // 50), half=half)
+                for each in rates:
+                    coordinates = {**about, "settings": settings_text({"rate": each} if len(rates) > 1 else {})}
+                    schedule = Optimisation(each, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
+                    settings = Settings(steps, number, schedule, report, half=half)
                     folder = run.folder / "checkpoints" / training_folder(coordinates)
-                    stage = f"training {training_name(coordinates)}, seed {number} ({done} of {total})"
-                    yield from named(stage, train_plan(plan, settings, coordinates, folder))
-                    models += scored_models(folder, each_rate)
+                    stage = f"training {training_name(coordinates)}, seed {number} ({next(done)} of {total})"
+                    training = train_plan(fresh_model, sets, frozen, plan, settings, folder, coordinates, **how)
+                    yield from named(stage, training)
+                    models += scored_models(folder, each)
                 chosen = result_rows(models, sets, about)
                 results += chosen
                 yield chosen
             yield mean_rows(results)
 
-    hashes: dict[str, Any] = {"model": stack.fingerprint, "data": sets.hashes}
-    if own_models:
-        hashes["own"] = {language: own.fingerprint for language, own in own_models.items()}
-    if switching.lexicons:
-        hashes["dictionaries"] = {f"{each.target} {each.name}": each.fingerprint for each in switching.lexicons}
-    notes = []
-    if text is not None:
-        hashes["parallel text"] = text.fingerprint
-        if sets.source not in text.languages:
-            notes = [
-                f"the parallel text has no {sets.source}, so no language is compared with the one that is trained in"
-            ]
+    hashes = {"model": stack.fingerprint, "data": sets.hashes, **_hashes(own_models, switching, text)}
+    alone = f"the parallel text has no {sets.source}, so no language is compared with the one that is trained in"
+    notes = [alone] if text is not None and sets.source not in text.languages else []
     return recipe.Work(str(base["model"]), rows, hashes, notes, stack.last)
+
+
+def train_plan(
+    fresh_model: Callable[[int], TaskModel],
+    sets: TaskSets,
+    frozen: "FrozenStates",
+    plan: Plan,
+    settings: Settings,
+    folder: Path,
+    coordinates: Row,
+    *,
+    batch: int,
+    every: int | None,
+    checkpoint: int,
+    keep_best: bool,
+    changing: Callable[[int, int], Items] | None = None,
+    longest: int | None = None,
+    compare: Callable[[Stack, Row], list[Row]] | None = None,
+) -> Iterator[Sequence[Row]]:
+    """The rows of one training, from its start or its last checkpoint; none where it is finished.
+
+    fresh_model(seed): the model before any plan. folder: takes checkpoints, the counts of every score and, with
+    `keep_best`, the model that is best on the source's development set. batch: items of a step. every: updates between
+    scores, None for an epoch. changing(seed, epoch): the items of an epoch, where they are others each time, `longest`
+    the most tokens one may have. compare(stack, coordinates): rows of the trained model that come last.
+    """
+    if finished(folder):
+        return
+    seed, (trained, *scored) = settings.seed, frozen.items
+    learner, epoch = fresh_model(seed), steps_in_epoch(trained, batch)
+    planned = apply_plan(learner.stack, plan, epoch=epoch, seed=seed, hold=learner.hold)
+    first, *prefixes = frozen.below(learner.still, plan, step=settings.steps - 1, epoch=epoch, seed=seed)
+    drawing: dict[str, Any] = {"batch": batch, "seed": seed, "prefix": first}
+    if changing is not None:
+        drawing |= {"changing": partial(changing, seed), "longest": longest}
+    training = Training(learner, task_objective(learner, trained, **drawing), settings, join(learner.stack.device))
+    scoring: dict[str, Any] = {"prefixes": prefixes, "dtype": frozen.dtype, "folder": folder, "every": every or epoch}
+    source = sets.dev[sets.source]
+    yield from recipe.training_rows(
+        training,
+        coordinates,
+        loss={"data": "train", "unit": "answer"},
+        checkpoints=Checkpoints(folder, partial(save_task_model, learner) if keep_best else lambda _: None, checkpoint),
+        probes=[score_probe(training, learner, sets, scored, **scoring)],
+        plan=planned,
+        selection=select_by(sets.task.main, target=source.language, data=source.name) if keep_best else None,
+    )
+    if compare is not None:
+        yield compare(learner.still, coordinates)
+    finish(folder)
+
+
+def _hashes(own_models: Mapping[str, Stack], switching: Switching, text: Bitext | None) -> dict[str, Any]:
+    """Hashes of what need not be given, where it is."""
+    hashes = {
+        "own": {language: own.fingerprint for language, own in own_models.items()},
+        "dictionaries": {f"{each.target} {each.name}": each.fingerprint for each in switching.lexicons},
+        "parallel text": "" if text is None else text.fingerprint,
+    }
+    return {name: digest for name, digest in hashes.items() if digest}
 
 
 def rate_list(given: str | float) -> list[float]:
@@ -255,33 +263,47 @@ def rate_list(given: str | float) -> list[float]:
     return rates
 
 
-def frozen_states(
-    still: Stack,
-    cut: int,
-    parts: Sequence[Items],
-    own_models: Sequence[Stack | None],
-    *,
-    cache: bool,
-    training: bool,
-    file: Path,
-    **how: Any,
-) -> list[Prefix | None]:
-    """The states of frozen layers of the training text, which comes first, and of every scored set.
+@dataclass
+class FrozenStates:
+    """The states of frozen layers, kept for all trainings in a row that freeze the same ones.
 
-    None where they are not kept. Below block 1 there is nothing to save. Training text has states in memory or in
-    `file`, and none where `training` is false: dropout makes them differ from step to step, or code-switching from
-    epoch to epoch. Scored sets have states where memory has room, and are run from their text otherwise. A language
-    with a model of its own has the states of that model, those of its embeddings too.
+    Training text has states in memory or in a file, and none where `training` is false: dropout makes them differ from
+    step to step, or code-switching from epoch to epoch. Scored sets have states where memory has room, and are run from
+    their text otherwise. A language with a model of its own has the states of that model, those of its embeddings too.
+
+    items: the training text, then every scored set; own_models: the model of its own that the language of each of them
+    has. folder: for files. cache: whether states are kept at all, but for those of own models. dtype: of autocast.
     """
-    prefixes: list[Prefix | None] = []
-    for number, (items, own) in enumerate(zip(parts, own_models, strict=True)):
-        prefix = None
-        if own is not None:
-            prefix = read_prefix(own, items, cut, **how) if cut >= 0 else None
-        elif cache and cut >= 1 and (home_of(still, items, how["dtype"]) if number else training):
-            prefix = read_prefix(still, items, cut, file=None if number else file, **how)
-        prefixes.append(prefix)
-    return prefixes
+
+    items: Sequence[Items]
+    own_models: Sequence[Stack | None]
+    folder: Path
+    cache: bool
+    training: bool
+    dtype: torch.dtype | None
+    _last: tuple[str, list[Prefix | None]] = "", []
+
+    def below(self, still: Stack, plan: Plan, *, step: int, epoch: int, seed: int) -> list[Prefix | None]:
+        """The states below what a plan trains up to a step, of all items; None where they are not kept.
+
+        still: the model with the plan's fresh weights. Below block 1 there is nothing to save.
+        """
+        cut = frozen_at(plan, step, depth=still.last, epoch=epoch)
+        fresh = [block for block in plan.reinit if block <= cut]
+        drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
+        if (name := f"cut-{cut}{drawn}") != self._last[0]:
+            self._last = "", []  # before the next ones need their room
+            prefixes: list[Prefix | None] = []
+            for number, (items, own) in enumerate(zip(self.items, self.own_models, strict=True)):
+                prefix = None
+                if own is not None:
+                    prefix = read_prefix(own, items, cut, dtype=self.dtype) if cut >= 0 else None
+                elif self.cache and cut >= 1 and (home_of(still, items, self.dtype) if number else self.training):
+                    file = None if number else self.folder / f"{name}.states"
+                    prefix = read_prefix(still, items, cut, file=file, dtype=self.dtype)
+                prefixes.append(prefix)
+            self._last = name, prefixes
+        return self._last[1]
 
 
 def save_task_model(model: TaskModel, folder: Path) -> None:
@@ -377,8 +399,21 @@ def sentence_states(stack: Stack, text: Bitext, ways: Ways, *, dtype: torch.dtyp
     return {condition: vectors[encoding] for condition, (encoding, _) in ways.items()}
 
 
+def compare_after(stack: Stack, coordinates: Row, *, text: Bitext, ways: Ways, dtype: Any, **how: Any) -> list[Row]:
+    """`compare_languages` in a model that was trained; how: its further arguments."""
+    with listening(silent):
+        now = sentence_states(stack, text, ways, dtype=dtype)
+    return compare_languages(now, coordinates, text=text, ways=ways, **how)
+
+
 def compare_languages(
-    now: Mapping[str, Tensor], start: Mapping[str, Tensor], coordinates: Row, *, text: Bitext, source: str, ways: Ways
+    now: Mapping[str, Tensor],
+    coordinates: Row,
+    *,
+    text: Bitext,
+    ways: Ways,
+    source: str,
+    start: Mapping[str, Tensor] | None = None,
 ) -> list[Row]:
     """How alike languages are inside a model, layer by layer, before a task is learned and after.
 
@@ -391,7 +426,7 @@ def compare_languages(
     Each by debiased linear CKA with its interval and floor, and by CKA with Gaussian kernels over four batches of a
     quarter of the sentences, as the paper has it; where there are more ways, by Gaussian CKA in each of them, too.
 
-    now, start: `sentence_states` of a model, and of the one before any training; empty where that is this one.
+    now, start: `sentence_states` of a model, and of the one before any training; None where that is this one.
     """
     about = {**coordinates, "data": text.name or "parallel text", "unit": "sentence"}
     languages, rows = text.languages, list[Row]()

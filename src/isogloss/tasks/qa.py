@@ -32,7 +32,6 @@ from isogloss.text.words import refuse_slow
 STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
 QUESTION = 64  # tokens of a question, at most a third of the item
 LONGEST = 30  # tokens of an answer
-AT_ONCE = 512  # questions that are tokenised together
 
 
 def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
@@ -42,47 +41,45 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
     room = length - most - tokenizer.num_special_tokens_to_add(pair=True)
     require(room >= 2, f"a window of {length} tokens leaves no room for a question and its context; give more")
     items: list[Item] = []
-    for start in range(0, len(examples), AT_ONCE):
-        chunk = examples[start : start + AT_ONCE]
-        plain = tokenizer(
-            [example.question for example in chunk],
-            add_special_tokens=False,
-            return_offsets_mapping=True,
-            verbose=False,
-        )
-        questions = [
-            example.question if len(offsets) <= most else example.question[: offsets[most - 1][1]]
-            for example, offsets in zip(chunk, plain["offset_mapping"], strict=True)
-        ]
-        encoded = tokenizer(
-            questions,
-            [example.context for example in chunk],
-            truncation="only_second",
-            max_length=length,
-            stride=min(STRIDE, room // 2),
-            return_overflowing_tokens=True,
-            return_offsets_mapping=True,
-            return_attention_mask=False,
-            return_token_type_ids=True,
-        )
-        owners, held = encoded["overflow_to_sample_mapping"], [False] * len(chunk)
-        for number, owner in enumerate(owners):
-            tokens = np.flatnonzero([side == 1 for side in encoded.sequence_ids(number)])
-            units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
-            begins, ends = number == 0 or owners[number - 1] != owner, owners[number + 1 : number + 2] != [owner]
-            first = chunk[owner].starts[0]
-            stop = first + len(chunk[owner].answers[0])
-            inside = np.flatnonzero((units[:, 0] < stop) & (units[:, 1] > first) & (units[:, 1] > units[:, 0])) + 1
-            # An answer that goes on in a neighbouring window is not in this one.
-            whole = len(inside) > 0 and (begins or units[0, 0] <= first) and (ends or units[-1, 1] >= stop)
-            held[owner] = held[owner] or bool(whole)
-            gold = np.zeros((len(tokens) + 1, 2), dtype=np.int64)
-            gold[inside[0] if whole else 0, 0] = 1
-            gold[inside[-1] if whole else 0, 1] = 1
-            ids, types = encoded["input_ids"][number], encoded["token_type_ids"][number]
-            places, lost = np.concatenate([[0], tokens]), int(ends and not held[owner])
-            all_units = np.concatenate([[[0, 0]], units])
-            items.append(Item(ids, places, gold, all_units, 1, start + owner, types, lost=lost))
+    plain = tokenizer(
+        [example.question for example in examples],
+        add_special_tokens=False,
+        return_offsets_mapping=True,
+        verbose=False,
+    )
+    questions = [
+        example.question if len(offsets) <= most else example.question[: offsets[most - 1][1]]
+        for example, offsets in zip(examples, plain["offset_mapping"], strict=True)
+    ]
+    encoded = tokenizer(
+        questions,
+        [example.context for example in examples],
+        truncation="only_second",
+        max_length=length,
+        stride=min(STRIDE, room // 2),
+        return_overflowing_tokens=True,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        return_token_type_ids=True,
+    )
+    owners, held = encoded["overflow_to_sample_mapping"], [False] * len(examples)
+    for number, owner in enumerate(owners):
+        tokens = np.flatnonzero([side == 1 for side in encoded.sequence_ids(number)])
+        units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
+        begins, ends = number == 0 or owners[number - 1] != owner, owners[number + 1 : number + 2] != [owner]
+        first = examples[owner].starts[0]
+        stop = first + len(examples[owner].answers[0])
+        inside = np.flatnonzero((units[:, 0] < stop) & (units[:, 1] > first) & (units[:, 1] > units[:, 0])) + 1
+        # An answer that goes on in a neighbouring window is not in this one.
+        whole = len(inside) > 0 and (begins or units[0, 0] <= first) and (ends or units[-1, 1] >= stop)
+        held[owner] = held[owner] or bool(whole)
+        gold = np.zeros((len(tokens) + 1, 2), dtype=np.int64)
+        gold[inside[0] if whole else 0, 0] = 1
+        gold[inside[-1] if whole else 0, 1] = 1
+        ids, types = encoded["input_ids"][number], encoded["token_type_ids"][number]
+        places, lost = np.concatenate([[0], tokens]), int(ends and not held[owner])
+        all_units = np.concatenate([[[0, 0]], units])
+        items.append(Item(ids, places, gold, all_units, 1, owner, types, lost=lost))
     return items
 
 

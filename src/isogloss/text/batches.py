@@ -1,8 +1,8 @@
 """Token ids, their lengths, which tokens are content and which word each belongs to: one record.
 
-Sentences lie end to end in flat arrays. Nothing here is padded; whether a batch is run packed (no padding computed)
-or padded to its longest sentence is decided where it runs. Special tokens are known by a mask, never by position, so
-a `[CLS]` written into the text is not content either.
+A `Batch` is some sentences of a corpus, `Sentences` is all of it. They lie end to end in flat arrays. Nothing here is
+padded; whether a batch is run packed (no padding computed) or padded to its longest sentence is decided where it runs.
+Special tokens are known by a mask, never by position, so a `[CLS]` written into the text is not content either.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,8 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from isogloss.errors import require
+from isogloss.progress import progress
 from isogloss.text.corpora import Corpus
 from isogloss.text.words import refuse_slow, word_of_tokens, word_spans
+
+PREPARED_AT_ONCE = 2**16  # sentences that are masked together
+TOKENISED_AT_ONCE = 2_048  # sentences
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,73 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
         shortened[full] = [len(sentence) > max_length for sentence in whole]
     arrays = (flat, lengths, content, numbers, np.array(rows, dtype=np.int64), shortened)
     return Batch(*map(torch.from_numpy, arrays))
+
+
+@dataclass(frozen=True)
+class Sentences:
+    """The sentences of one corpus as token ids, special tokens included, end to end.
+
+    ids: (tokens,); lengths: (sentences,). words and characters are those the ids stand for: of a sentence that was cut
+    to the model's length, the share that was kept. shortened: how many were cut.
+    """
+
+    language: str
+    name: str
+    ids: np.ndarray
+    lengths: np.ndarray
+    words: int
+    characters: int
+    shortened: int
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return len(self.lengths)
+
+    def parts(self, limit: int | None) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+        """The first `limit` sentences, so many at a time: the number of the first, ids and lengths."""
+        start, lengths = 0, self.lengths[:limit]
+        for first in range(0, len(lengths), PREPARED_AT_ONCE):
+            some = lengths[first : first + PREPARED_AT_ONCE]
+            yield first, self.ids[start : start + int(some.sum())], some
+            start += int(some.sum())
+
+
+def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
+    """Token ids of a whole corpus, each sentence at most `max_length` long; without a name it is called its language.
+
+    >>> tokenise(tokenizer, Corpus("en", ["a cat", "a dog"]), max_length=512).lengths  # doctest: +SKIP
+    array([4, 4])
+    """
+    require(len(corpus), f"the corpus {corpus.name or corpus.language} has no sentences; give at least one")
+    ids, lengths, words, characters, shortened = [], [], 0.0, 0.0, 0
+    borders = tokenizer.num_special_tokens_to_add(pair=False)
+    for rows in chunks(range(len(corpus)), TOKENISED_AT_ONCE):
+        batch = encode(tokenizer, corpus, rows, max_length=max_length)
+        ids.append(batch.ids.numpy().astype(np.int32))
+        lengths.append(batch.lengths.numpy())
+        for row, length, cut in zip(rows, batch.lengths.tolist(), batch.shortened.tolist(), strict=True):
+            text = corpus.sentences[row]
+            whole = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if cut else ()
+            share = (length - borders) / len(whole) if cut else 1.0
+            words += share * len(word_spans(corpus, row))
+            characters += share * len(text)
+            shortened += cut
+        progress(f"tokenising {corpus.language}", rows[-1] + 1, len(corpus))
+    flat, counts = np.concatenate(ids), np.concatenate(lengths)
+    name = corpus.name or corpus.language
+    return Sentences(corpus.language, name, flat, counts, round(words), round(characters), shortened)
+
+
+def padded_rows(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Where the tokens of some sentences lie, as padded rows: numbers (rows, longest), and bool, what is no padding.
+
+    >>> numbers, text = padded_rows([2, 0], starts=np.array([0, 3, 7]), lengths=np.array([3, 4, 2]))
+    >>> numbers.tolist(), text[0].tolist()
+    ([[7, 8, 0], [0, 1, 2]], [True, True, False])
+    """
+    position = np.arange(max(1, lengths[chosen].max()))
+    text = position < lengths[chosen][:, None]  # (rows, longest)
+    return np.where(text, starts[chosen][:, None] + position, 0), text
 
 
 def marks(tokenizer: Any) -> list[int]:

@@ -15,16 +15,54 @@ drawn before it. Here every draw is looked up instead: a hash of the seed, the s
 position (the finaliser of splitmix64, Steele et al. 2014) is its random number.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from isogloss.errors import require
+from isogloss.text.batches import Sentences, marks
 from isogloss.text.sampling import splitmix
 
 IGNORE = -100
 MASKED, RANDOM = 0.8, 0.1  # expected shares of the chosen tokens that become the mask, or a random word
+
+
+@dataclass(frozen=True)
+class Masking:
+    """What masking text needs to know of its tokenizer.
+
+    mask_id: the id of the mask. marks: ids that are never masked. pool (m,): ids that random words are drawn from.
+    """
+
+    mask_id: int
+    marks: Sequence[int]
+    pool: Tensor
+
+    def content(self, ids: np.ndarray) -> np.ndarray:
+        """Which of these ids may be masked, bool of their shape."""
+        return ~np.isin(ids, list(self.marks))
+
+    def count(self, sentences: Sentences, limit: int | None = None) -> int:
+        """How many tokens of a corpus could be masked; refused where its first `limit` sentences have none."""
+        first, counted = (
+            sum(int(self.content(ids).sum()) for _, ids, _ in sentences.parts(most)) for most in (limit, None)
+        )
+        few = "" if limit is None else f" in its first {limit} sentences"
+        title = f"{sentences.name} ({sentences.language})" if sentences.name else f"of {sentences.language}"
+        require(first, f"the corpus {title} has no token that could be masked{few}; give other text")
+        return counted
+
+
+def masking_of(tokenizer: Any) -> Masking:
+    """The masking of a tokenizer that has a mask; random words are all of its pieces but the marks."""
+    special = sorted({*marks(tokenizer), tokenizer.mask_token_id, tokenizer.unk_token_id} - {None})
+    content = torch.ones(len(tokenizer), dtype=torch.bool)
+    content[special] = False
+    return Masking(tokenizer.mask_token_id, special, content.nonzero().squeeze(1))
 
 
 @dataclass(frozen=True)

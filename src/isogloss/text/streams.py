@@ -24,13 +24,14 @@ from tokenizers import Tokenizer
 from isogloss.errors import InputError
 from isogloss.files import whole, write_text
 from isogloss.progress import progress
-from isogloss.text.batches import ranges
+from isogloss.text.batches import Sentences, ranges
 from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import refuse_slow, spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
 _SEARCHED = 2**24  # tokens in which ends of paragraphs and sentences are looked for at a time
 _SENTENCE_ENDS = tuple(".!?…。！？؟।")
+_SHORTEST = 8  # tokens of a last stream that is worth predicting in
 _CHARACTERS = 2_000_000  # of the paragraphs that are tokenised together
 
 
@@ -141,18 +142,18 @@ def texts_of(ids: np.ndarray, frame: Frame, *, length: int, ends: Sequence[int] 
     single token is left out.
 
     Args:
-        ids: (tokens,), paragraphs end to end, each between its special tokens.
-        frame: the special tokens of a text, the first and the last of which are those of a paragraph.
+        ids: (tokens,), paragraphs end to end, each with its special tokens, by which they are told apart.
+        frame: the special tokens of a text, those of a paragraph among them; it may have them before or after it alone.
         length: most tokens of a text.
         ends: ids of tokens that end a sentence.
 
     >>> texts_of(np.array([2, 7, 8, 9, 3, 2, 7, 3]), [(2,), (3,)], length=4).tolist()
     [[1, 2, 6], [2, 4, 7]]
     """
-    after = _behind(ids, [frame[-1][-1]])  # paragraphs
-    contents = np.concatenate([[0], after[:-1]])[: len(after)] + len(frame[0])
-    sizes = after - len(frame[-1]) - contents
-    pieces = -(-sizes // (length - sum(map(len, frame))))  # none of an empty paragraph
+    after = np.concatenate([[0], _behind(ids, list(itertools.chain(*frame))), [len(ids) + 1]])  # every special token
+    filled = np.diff(after) > 1  # not so between two special tokens side by side
+    contents, sizes = after[:-1][filled], np.diff(after)[filled] - 1  # (paragraphs,)
+    pieces = -(-sizes // (length - sum(map(len, frame))))
     owner, number = np.repeat(np.arange(len(sizes)), pieces), ranges(np.zeros_like(pieces), pieces)
     borders = np.stack([contents[owner] + sizes[owner] * at // pieces[owner] for at in (number, number + 1)])
     if len(frame) == 2:
@@ -254,6 +255,27 @@ def lay_out(
         first = len(frame[0]) + sides[0][1] + min(1, len(frame[1]))
         types[ranges(starts + first, lengths - first)] = 1
     return table.reshape(5, *shape)
+
+
+def cut_stream(stream: Stream, *, length: int, frame: Frame | None = None) -> Sentences:
+    """A stream as sentences of `length` tokens, and a shorter last one that is worth predicting in.
+
+    With `frame`, the special tokens around a text, its `texts_of` at most that length instead, each in its frame.
+    """
+    ids = stream.ids
+    if frame is None:
+        lengths = np.full(len(ids) // length, length)
+        lengths = np.append(lengths, len(ids) % length) if len(ids) % length >= _SHORTEST else lengths
+        ids = ids[: int(lengths.sum())]
+    else:
+        begins, ends = texts_of(ids, frame, length=length)
+        lengths = ends - begins + sum(map(len, frame))
+        plain = read_spans([ids], np.zeros_like(begins), begins, ends - begins)
+        shape = 1, int(lengths.sum())
+        ids = lay_out([plain], np.cumsum(lengths) - lengths, shape, frame, padding=0)[0].ravel()
+    kept = min(1.0, len(ids) / max(1, stream.tokens))  # of the text; words and characters are those of what is kept
+    counts = round(kept * stream.words), round(kept * stream.characters)
+    return Sentences(stream.language, "", ids, lengths, *counts, 0)
 
 
 Borders = Mapping[int, Sequence[tuple[int, ...]]]

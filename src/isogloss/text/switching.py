@@ -192,7 +192,7 @@ def known_words(text: str, dictionary: LanguageDictionary, *, language: str) -> 
     return [(start, end) for start, end in spans(text, language) if text[start:end].lower() in dictionary]
 
 
-def read_dictionaries(given: Sequence[str]) -> dict[str, dict[str, list[str]]]:
+def read_dictionaries(given: Sequence[str] | str | None) -> dict[str, dict[str, list[str]]]:
     """Dictionaries of each language from `SOURCE-TARGET=FILE` entries; a file serves both of its languages.
 
     Words are lower-cased, translations as the file spells them, each once, in the file's order. Several files add up:
@@ -202,7 +202,7 @@ def read_dictionaries(given: Sequence[str]) -> dict[str, dict[str, list[str]]]:
     {'en': {'cat': ['chat', 'chatte']}, 'fr': {'chat': ['cat'], 'chatte': ['cat']}}
     """
     dictionaries: dict[str, dict[str, list[str]]] = {}
-    for entry in given:
+    for entry in [given] if isinstance(given, str) else given or ():
         languages, equals, file = entry.partition("=")
         source, dash, target = languages.partition("-")
         if not (equals and dash and file.strip()):

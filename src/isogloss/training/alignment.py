@@ -34,7 +34,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import ranges
-from isogloss.text.masking import IGNORE, mask
+from isogloss.text.masking import IGNORE, Masking, mask
 from isogloss.text.sampling import ItemSampler, splitmix
 from isogloss.text.streams import Borders, PairStream, PlainSentences, lay_out, read_spans
 from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
@@ -360,9 +360,7 @@ def align_pairs(
     batch: int,
     longest: int,
     seed: int,
-    mask_id: int,
-    marks: Sequence[int],
-    pool: Tensor,
+    masking: Masking,
     device: torch.device,
     exponent: float = 0.7,
     half: bool = False,
@@ -371,16 +369,15 @@ def align_pairs(
 ) -> Objective:
     """The objective: `batch` pairs a step, groups of languages in proportion to their size to the power `exponent`.
 
-    longest: tokens of a sequence at most; a longer pair is cut. mask_id, marks, pool: as `masking_of` gives them. half:
-    whether arithmetic is in half precision, in which a GPU runs the rows end to end. graphs: of `graphs_of`, none where
-    it is empty; by default on a GPU, where rows run end to end, of blocks that are compiled where `compiled` says so.
+    longest: tokens of a sequence at most; a longer pair is cut. half: whether arithmetic is in half precision, in which
+    a GPU runs the rows end to end. graphs: of `graphs_of`, none where it is empty; by default on a GPU, where rows run
+    end to end, of blocks that are compiled where `compiled` says so.
     """
     how, stack = aligner.how, aligner.stack
-    masking: dict[str, Any] = {"mask_id": mask_id, "pool": pool.to(device), "share": how.mask_share}
+    masks: dict[str, Any] = {"mask_id": masking.mask_id, "pool": masking.pool.to(device), "share": how.mask_share}
     sampler = ItemSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
     streams, padding = list(pairs.values()), padding_id(aligner.model)
-    maskable = np.ones(max(aligner.model.config.vocab_size, 1 + max(marks, default=0)), dtype=bool)
-    maskable[list(marks)] = False
+    maskable = masking.content(np.arange(aligner.model.config.vocab_size))
     # Rows run end to end, where the family allows, on a CPU, and in half precision on a GPU. Its kernel knows no
     # dropout of attention, without which lengths would be read back in every layer.
     kernel = device.type == "cuda" and half and not drops_attention(stack)
@@ -398,7 +395,7 @@ def align_pairs(
             ids, content, lengths, second = fill(sides, borders, padding, longest=longest)
             draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
             inside = to_device(content & maskable[ids], device)
-            masked = mask(to_device(ids, device), inside, generator=draw_from, **masking)
+            masked = mask(to_device(ids, device), inside, generator=draw_from, **masks)
             rows |= vars(masked)
             rows |= {"lengths": torch.from_numpy(lengths), "second": torch.from_numpy(second)}
             # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.

@@ -1,0 +1,232 @@
+"""Perplexity of masked tokens in held-out text: a probe over the steps of training.
+
+`perplexity_probe` predicts the same tokens of every sentence each time it is taken. Three defects of the code of
+Hussain & Dudev (2020) can be switched on, to see what each does to a curve: padding that is attended to
+(`attend_padding`), an evaluation that stops early (`limit`), and masks redrawn at each evaluation (`redraw`).
+
+Sentences are laid out in one of two ways that give the same numbers: packed, the sentences of a batch end to end in one
+row, with attention that stops at their borders; and padded, one sentence a row, of similar length. Ids, masks and
+batches are made once, when the probe is, and nothing is read from the device until a corpus is done.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from isogloss.errors import InputError, require
+from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
+from isogloss.measures.statistics import PARTS
+from isogloss.seeds import seed_of
+from isogloss.stack.families import family_of
+from isogloss.stack.packing import packed
+from isogloss.stack.stack import Stack, measuring, packed_inputs
+from isogloss.text.batches import Sentences, chunks, group, padded_rows
+from isogloss.text.masking import Masking, fixed_masks
+from isogloss.training.masked_lm import padding_id, scores
+from isogloss.training.probes import Probe, Reading, arithmetic
+
+SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
+RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
+
+
+def perplexity_probe(
+    model: Any,
+    corpora: Sequence[Sentences],
+    *,
+    every: int,
+    seed: int,
+    masking: Masking | Mapping[str, Masking],
+    device: torch.device | str,
+    target: str | None = None,
+    dtype: torch.dtype | None = None,
+    tokens: int | None = None,
+    limit: int | None = None,
+    attend_padding: bool = False,
+    redraw: Callable[[], int] | None = None,
+    pack: bool | None = None,
+    rows: int = 16,
+) -> Probe:
+    """Perplexity of masked models on sentences, corpus by corpus, per token, word and character.
+
+    model: a `...ForMaskedLM`, or one for each language by its code, all of one family; masking: likewise. dtype: of
+    autocast, none if absent. tokens: of a batch, which bounds memory; the default suits the device. pack: sentences lie
+    end to end; by default in half precision on a GPU, where the family allows. None of these changes more than
+    rounding, for the masks of a sentence are a function of the seed, its corpus (language and name) and its number
+    there.
+
+    limit: only the first so many sentences of each corpus; `n`, the predicted tokens, tells. attend_padding: no
+    attention mask is given, and batches are `rows` neighbours of the corpus, since their padding now matters.
+    redraw: new masks at each take, drawn from the number that this function gives (the step, so that a run that is
+    resumed draws what it would have drawn).
+
+    Readings: `perplexity` of each corpus (`target` its language, `data` its name, if it has one) in three `unit`s, with
+    a jackknife interval over blocks of neighbouring sentences. Beside them, where there are any, corpora that are not
+    of the language `target` pooled, as target `others`; without a target all, as `all`, where there are several.
+    """
+    require(corpora, "perplexity needs at least one corpus to evaluate on")
+    titles = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
+    if twice := [title for title in titles if titles.count(title) > 1]:
+        raise InputError(f"two corpora are called {twice[0]}; their readings could not be told apart: rename one")
+    maskings = masking if isinstance(masking, Mapping) else {corpus.language: masking for corpus in corpora}
+    sizes = [(maskings[each.language].count(each, limit), each.words, each.characters) for each in corpora]
+    models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
+    config, device = models[0].config, torch.device(device)
+    family = family_of(config, config.model_type)
+    if pack and (attend_padding or not family.packs):
+        why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
+        raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
+    if pack is None:
+        half = (dtype or next(models[0].parameters()).dtype) in (torch.float16, torch.bfloat16)
+        pack = family.packs and not attend_padding and half and device.type == "cuda"
+    # Only its first position is asked for, where sentences lie end to end.
+    stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack else None
+    padding, room = padding_id(models[0]), tokens or (65_536 if device.type == "cuda" else 1_024)
+
+    def prepare(corpus: Sentences, *number: int) -> Iterator[MaskedBatch]:
+        """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
+        key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
+        own = maskings[corpus.language]
+        how: dict[str, Any] = {"mask_id": own.mask_id, "pool": own.pool.cpu().numpy(), "seed": key}
+        home = device if len(corpus.ids) <= RESIDENT_TOKENS else torch.device("cpu")
+        for first, ids, lengths in corpus.parts(limit):
+            inputs, chosen = fixed_masks(ids, lengths, content=own.content(ids), first=first, **how)
+            starts = np.cumsum(lengths) - lengths
+            counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
+            if attend_padding:
+                groups: Iterable[list[int]] = chunks(range(len(lengths)), rows)
+            else:
+                used = np.flatnonzero(counts)
+                groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=room))
+            for members in groups:
+                places, text = padded_rows(members, starts, lengths)  # (rows, longest)
+                if stack is not None:
+                    places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
+                given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], padding).astype(np.int64))}
+                if stack is not None:
+                    given |= packed_inputs(stack, torch.from_numpy(lengths[members]))
+                elif not attend_padding:
+                    given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
+                asked = np.flatnonzero(chosen[places] & text)
+                labels = ids[places].reshape(-1)[asked].astype(np.int64)
+                owners = first + np.repeat(members, counts[members])
+                arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
+                yield MaskedBatch(given, *arrays).to(home)
+
+    # What is masked once is kept, but for text that would fill the memory.
+    ready = [list(prepare(each)) if len(each.ids) <= RESIDENT_TOKENS else None for each in corpora if redraw is None]
+
+    def take() -> Iterator[Reading]:
+        number = () if redraw is None else (redraw(),)
+        batches = [
+            prepare(corpus, *number) if known is None else known
+            for corpus, known in zip(corpora, ready or [None] * len(corpora), strict=True)
+        ]
+        # All corpora are under way before the first is waited for, so that the device never idles between two.
+        under_way = [
+            surprise(each, own, device=device, dtype=dtype, end_to_end=bool(pack))
+            for each, own in zip(models, batches, strict=True)
+        ]
+        losses = [
+            sum_losses(*each, len(corpus.lengths[:limit])) for each, corpus in zip(under_way, corpora, strict=True)
+        ]
+        sets = [(corpus.language, corpus.name, [number]) for number, corpus in enumerate(corpora)]
+        others = [number for number, corpus in enumerate(corpora) if corpus.language != target]
+        if others and (target is not None or len(others) > 1):
+            names = "+".join(dict.fromkeys(corpora[number].name for number in others if corpora[number].name))
+            sets.append(("all" if target is None else "others", names, others))
+        for language, name, members in sets:
+            readings = perplexities(language, [sizes[i] for i in members], [losses[i] for i in members])
+            yield from (reading | ({"data": name} if name else {}) for reading in readings)
+
+    return Probe(every, take)
+
+
+def perplexities(
+    target: str, sizes: Sequence[tuple[int, int, int]], losses: Sequence[tuple[Tensor, Tensor]]
+) -> Iterator[Reading]:
+    """The readings of some texts taken together: losses (totals, counts) of each text's streams or sentences.
+
+    sizes: content tokens of each text, and the words and characters they make.
+    Block i of several texts is block i of each: languages differ, and a block that held one of them would take that
+    difference for chance.
+    """
+    whole = Likelihood(0.0, 0, 0, 0, 0)
+    for size, (totals, counts) in zip(sizes, losses, strict=True):
+        whole += Likelihood(float(totals.sum()), int(counts.sum()), *size)
+    blocks = min(PARTS, *(len(totals) for totals, _ in losses))
+    # Sums over consecutive blocks of streams, (blocks,), of nats and of tokens.
+    totals, counts = (
+        torch.stack([torch.stack([part.sum() for part in each.tensor_split(blocks)]) for each in side]).sum(dim=0)
+        for side in zip(*losses, strict=True)
+    )
+    for unit in UNITS:
+        rate = tokens_per(whole, unit)
+        low, high = perplexity_interval(totals, counts, rate=rate)
+        reading = {"measure": "perplexity", "value": perplexity(whole, unit), "low": low, "high": high}
+        if blocks == PARTS:
+            reading["parts"] = (rate * (totals.sum() - totals) / (counts.sum() - counts)).exp().tolist()
+        yield reading | {"n": whole.count, "target": target, "unit": unit}
+
+
+@dataclass(frozen=True)
+class MaskedBatch:
+    """A batch, and what is asked of it.
+
+    inputs: what the encoder takes. asked (k,): numbers of the states that are asked for, the batch's states flattened.
+    labels (k,): the ids there before masking. owners (k,): the sentence of the corpus each belongs to, on the host.
+    """
+
+    inputs: dict[str, Any]
+    asked: Tensor
+    labels: Tensor
+    owners: Tensor
+
+    def to(self, device: torch.device) -> "MaskedBatch":
+        """The same on another device, the owners still on the host."""
+        moved = {
+            name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
+            for name, value in self.inputs.items()
+        }
+        asked, labels = (tensor.to(device, non_blocking=True) for tensor in (self.asked, self.labels))
+        return replace(self, inputs=moved, asked=asked, labels=labels)
+
+
+def surprise(
+    model: Any,
+    batches: Iterable[MaskedBatch],
+    *,
+    device: torch.device | str,
+    dtype: torch.dtype | None,
+    end_to_end: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Nats of every asked token, in the order of the batches, and its owner: (tokens,) each.
+
+    Nats are float32, on a device that may still compute. The model is in evaluation mode meanwhile, and as before
+    afterwards. end_to_end: whether the sentences of a batch lie end to end.
+    """
+    encoder: Any = model.base_model
+    places = max(1, SCORES_AT_ONCE // model.config.vocab_size)
+    nats, owners = [], []
+    with measuring(model), arithmetic(device, dtype), packed(encoder) if end_to_end else nullcontext():
+        for batch in (batch.to(torch.device(device)) for batch in batches):
+            states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
+            for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
+                nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
+            owners.append(batch.owners)
+        return torch.cat(nats), torch.cat(owners)
+
+
+def sum_losses(nats: Tensor, owners: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """Nats of each of `count` sentences, summed in float64, and how many tokens of it were asked for.
+
+    owners: the sentence of each token, `count` for places that ask for nothing. Only here does the host wait for the
+    device. It sums, too: a GPU adds in any order, and a curve taken again would differ in its last digits.
+    """
+    totals = torch.zeros(count + 1, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
+    return totals[:count], torch.bincount(owners, minlength=count)[:count]
