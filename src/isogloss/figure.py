@@ -111,8 +111,8 @@ class Figure:
             row and a step a column; in `matrix` a line is a cell, of which the value at the chosen layer is shown.
         measure: what is measured, where that is one thing: it tells what is better, and the axis.
         chosen: the entries of the menus that are chosen at first, and that the files show.
-        columns: how many panels stand side by side; 0 lets their number decide.
-        shared: whether the panels of a column share their vertical axis.
+        columns: how many panels stand side by side, those of a column with one vertical axis; 0 lets the number of
+            panels decide.
         page_only: whether it is drawn on the page and not as a file.
     """
 
@@ -129,7 +129,6 @@ class Figure:
     measure: str = ""
     chosen: Mapping[str, str] = field(default_factory=dict)
     columns: int = 0
-    shared: bool = False
     page_only: bool = False
 
 

@@ -586,7 +586,7 @@ def _defect_figures(results: Results) -> Iterator[Figure]:
         caption = f"{results.model}, {PLANS[each]}: perplexity per token, and L2 to {to} after the last update. "
         caption += evidence.bands(len(results.distinct("seed", **_at(results, language), plan=each)))
         title = f"What each defect of the released code does, {PLANS[each]}"
-        yield Figure(f"legacy-{re.sub('[:/]', '-', each)}", title, caption, drawn, columns=3, shared=True)
+        yield Figure(f"legacy-{re.sub('[:/]', '-', each)}", title, caption, drawn, columns=3)
 
 
 def _published(step: int, target: str) -> str:

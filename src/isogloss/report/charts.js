@@ -93,7 +93,7 @@ function card(group, page) {
       body.replaceChildren(quiet("Not measured.", "p"));
       return;
     }
-    const peers = (panel) => (several || first.shared ? panels : [panel]);
+    const peers = (panel) => (several || first.columns ? panels : [panel]);
     const alone = panels.length === 1;
     const charts = panels.map((panel) => chart(first, panel, { page, peers: peers(panel), alone }));
     if (several && !alone) node.classList.add("whole");

@@ -232,14 +232,14 @@ def _draw_curves(figure: Figure) -> "Drawing":
     # colours go by the index of a curve in its panel, so one that is missing in the middle would change the others'.
     most = max(labels, key=len, default=[])
     alike = all(own == most[: len(own)] for own in labels)
-    shared = figure.shared or (len(most) > MOST_INSIDE[small] and alike)
+    shared = bool(figure.columns) or (len(most) > MOST_INSIDE[small] and alike)
     width += BESIDE if shared and count == 1 else 0
-    among: dict[str, Any] = {"nrows": rows, "ncols": columns, "sharey": "col" if figure.shared else False}
+    among: dict[str, Any] = {"nrows": rows, "ncols": columns, "sharey": "col" if figure.columns else False}
     sheet, grid = new_figure(width * columns, height * rows + 0.9, **among, squeeze=False)
     places = list(grid.flat)
     for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel, figure, small=small, legend=not shared)
-    if figure.shared:  # one range in a column, that of the lines: intervals over few seeds would flatten them all
+    if figure.columns:  # one range in a column, that of the lines: intervals over few seeds would flatten them all
         for axes in places[:count]:
             drawn = np.concatenate([np.asarray(line.get_ydata(), "float64") for line in axes.lines])
             axes.dataLim.intervaly = np.nanmin(drawn), np.nanmax(drawn)

@@ -22,17 +22,10 @@ from isogloss.training.plans import parse_plan
 
 
 def view(run: RunFolder) -> View:
-    """A verdict, and the charts over the steps."""
-    figures = [*training_view.step_figures(run), *map_view.figures(run)]
-    return View("training", verdict(run), facts(run), figures)
-
-
-def verdict(run: RunFolder) -> list[str]:
-    """Sentences on both perplexities by plan, crossing and balance, the test, layers, and retrieval."""
+    """Sentences on perplexities by plan, crossing, balance, the test, layers and retrieval; and charts over steps."""
     tuned = select(run.by_step, measure="perplexity", data=HELD, unit="token")
     sentences = unfinished(run)
-    if not tuned:
-        return [*sentences, "No perplexity was read yet, so nothing can be said of the tuning."]
+    sentences += [] if tuned else ["No perplexity was read yet, so nothing can be said of the tuning."]
     plans = list(dict.fromkeys(curve.training for curve in tuned))
     bys = {plan: f" by {plan}" if len(plans) > 1 else "" for plan in plans}
     for plan, by in bys.items():
@@ -58,7 +51,8 @@ def verdict(run: RunFolder) -> list[str]:
     for first in [courses for courses in found.values() if courses][:1]:
         best = max(first, key=lambda layer: (first[layer].first.value, -layer))
         sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", found, best, bys)
-    return sentences
+    figures = [*training_view.step_figures(run), *map_view.figures(run)]
+    return View("training", sentences, facts(run), figures)
 
 
 def facts(run: RunFolder) -> list[Fact]:

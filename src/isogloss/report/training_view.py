@@ -263,8 +263,6 @@ def view(run: RunFolder) -> View:
                 subject = f"The {title[:1].lower()}{title[1:]}"
                 said.append(_moved(subject, panel.lead, unit=unit, items=f"{panel.unit or 'item'}s"))
         said = [*said, *_perplexity(charts), *_others(charts)][:MOST_SENTENCES]
-        if not charts and not own.trained.empty:
-            said = ["These rows hold steps but no value, so nothing can be said of the training."]
         said += map_view.map_sentences(own) if not said or own.lead else []
         verdict += [head + sentence for sentence in said]
     at_end = run.map_at("max")
