@@ -46,7 +46,8 @@ from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
 
 ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
-PUBLISHED = evidence.published("pan2021")
+PUBLISHED, CAPTIONS = evidence.published("pan2021"), evidence.captions("pan2021")
+SCALES, OPTIONS = paper.read_scales("pan2021")
 RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
 # What tables call the alignments, and what they are trained with; those on less text are added by the scale.
@@ -76,9 +77,6 @@ COVERED = {
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
-
-
-SCALES, OPTIONS = paper.read_scales("pan2021")
 
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
@@ -560,8 +558,8 @@ CLAIMS = (
 
 def tables(results: Results) -> list[Table]:
     """Before and after in one table, then every test by language, as far as the rows allow."""
-    source, names = results.source, _alignments(results)
-    languages, sick = _languages(results, "xnli"), _languages(results, "sick")
+    source, names, sick = results.source, _alignments(results), _languages(results, "sick")
+    home = evidence.target_title(source)
 
     def columns(data: str, *targets: str) -> dict[str, Any]:
         titles = {target: f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for target in targets}
@@ -571,73 +569,74 @@ def tables(results: Results) -> list[Table]:
         value = PUBLISHED.at(measure="accuracy", **at)
         return NOTHING if value is None else percent(value)
 
-    known = [line["model"] for line in PUBLISHED.where(measure="accuracy")] if source == "en" and languages else []
-    rows: dict[str, Any] = {f"{model}, published": {"model": model, "read": elsewhere} for model in known}
+    tested = {data: columns(data, source, *_languages(results, data), OTHERS) for data in ("xnli", "xquad", "mlqa")}
+    published = PUBLISHED.where(measure="accuracy") if source == "en" and _languages(results, "xnli") else []
+    rows: dict[str, Any] = {
+        f"{line['model']}, published": {"model": line["model"], "read": elsewhere} for line in published
+    }
     rows |= {titled(name): {**ACCURACY, "plan": name} for name in names}
-    xnli = columns("xnli", source, *languages, OTHERS)
-    notes = [f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."]
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
-    notes += [others] if known else []
-    title = f"Table 2: zero-shot accuracy (%) of inference, trained in {evidence.target_title(source)}"
-    made = _overview(results) + evidence.grid(results, title, rows, {**xnli, **columns("sick", *sick)}, notes)
-    note = (
-        "Trained on pairs in every language at once, XNLI's development sets or SICK's training part; switched: in "
-        "half of the examples one of the two sentences is taken from the source."
-    )
+    words = CAPTIONS.table("table-2", *([others] if published else []), source=home, rise=signed(RISE))
+    made = _overview(results)
+    made += evidence.grid(results, rows, {**tested["xnli"], **columns("sick", *sick)}, **words)
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "condition": way}
         for name in (BEFORE, BOTH)
         for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
     }
-    both = {**xnli, **(columns("sick", source, *sick) if sick else {})}
-    made += evidence.grid(results, "Table 3: translate-train, accuracy (%)", rows, both, [note])
+    both = {**tested["xnli"], **(columns("sick", source, *sick) if sick else {})}
+    made += evidence.grid(results, rows, both, **CAPTIONS.table("table-3"))
     answers = {"answer_f1": "F1", "exact_match": "exact"}
-    known_best = {what: PUBLISHED.value(model="XLM-R Base", measure=measure) for measure, what in answers.items()}
-    best = [f"{percent(value)} {what}" for what, value in known_best.items()]
-    note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {', '.join(best)}."
+    best = (f"{percent(PUBLISHED.value(model='XLM-R Base', measure=each))} {what}" for each, what in answers.items())
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "measure": measure}
         for name in names
         for measure, what in answers.items()
     }
-    for data, called, notes in (("xquad", "Table 4a", []), ("mlqa", "Table 4b", [note])):
-        title = f"{called}: questions of {TESTS[data]} (%), trained on SQuAD"
-        asked = columns(data, source, *_languages(results, data), OTHERS)
-        made += evidence.grid(results, title, rows, asked, notes)
+    made += evidence.grid(results, rows, tested["xquad"], **CAPTIONS.table("table-4a"))
+    made += evidence.grid(results, rows, tested["mlqa"], **CAPTIONS.table("table-4b", best=", ".join(best)))
     return made + _maps_and_perplexity(results)
 
 
 def _overview(results: Results) -> list[Table]:
-    names, tests = _alignments(results), dict[str, Callable[[str], Seeds]]()
-    for data, target in (
-        *(("xnli", results.source), ("xnli", OTHERS), ("sick", OTHERS)),
-        *(("xquad", results.source), ("xquad", OTHERS), ("mlqa", OTHERS)),
-    ):
-        head = f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"
-        tests[head] = partial(_score, results, data, target=target)
-    tests |= {f"Tatoeba {', '.join(group)}": partial(_at_best, results, languages=group) for group in _groups(results)}
-    tests = {head: read for head, read in tests.items() if any(map(read, names))}
-    lines = []
-    for name in names:
-        best, alike = _best_layer(results, name), _at_best(results, name, measure="cka", data="xnli")
-        factor = {} if name == BEFORE else _factor(results, name)
-        cells = []
-        for read in tests.values():  # a mean, and how far it moved
-            seeds, change = read(name), {} if name == BEFORE else less(read(name), read(BEFORE))
-            moved = f" ({signed(over_seeds(change).value)})" if change else ""
-            cells.append(f"{percent(over_seeds(seeds).value)}{moved}" if seeds else NOTHING)
-        cells.append(NOTHING if best is None else str(best))
-        cells.append(f"{over_seeds(alike).value:.2f}" if alike else NOTHING)
-        cells.append(_times(over_seeds(factor, log=True).value) if factor else NOTHING)
-        lines += [[titled(name), *cells]] if set(cells) != {NOTHING} else []
-    note = (
-        "In brackets, what it is more than before, seed by seed; accuracy (zero-shot), F1 and P@1 in points. Others: "
-        "the languages besides the source. Tatoeba: centred, both directions, at the layer that is best over all its "
-        "languages, chosen on these very sentences. CKA: of XNLI's sentences at that layer. Perplexity: after by "
-        "before, the geometric mean over languages. Intervals are in the tables below."
-    )
-    heads = ["", *tests, "layer", "CKA", "perplexity"]
-    return [Table("Table 1: before and after alignment", heads, lines, [note])] if lines else []
+    """Table 1: the mean of every test, and how far alignment moved it."""
+
+    def moved(read: Callable[..., Seeds]) -> dict[str, Any]:
+        """A column whose cells are a mean and, in brackets, what it is more than before."""
+
+        def cell(alignment: str) -> str:
+            seeds, change = read(alignment), {} if alignment == BEFORE else less(read(alignment), read(BEFORE))
+            more = f" ({signed(over_seeds(change).value)})" if change else ""
+            return f"{percent(over_seeds(seeds).value)}{more}" if seeds else NOTHING
+
+        return {"read": cell}
+
+    def layer(alignment: str) -> str:
+        best = _best_layer(results, alignment)
+        return NOTHING if best is None else str(best)
+
+    columns = {}
+    for data, target in product(TESTS, (results.source, OTHERS)):
+        if target == OTHERS or data in ("xnli", "xquad"):
+            head = f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"
+            columns[head] = moved(partial(_score, results, data, target=target))
+    for group in _groups(results):
+        columns[f"Tatoeba {', '.join(group)}"] = moved(partial(_at_best, results, languages=group))
+    similar = partial(_at_best, results, measure="cka", data="xnli")
+    columns["layer"] = {"read": layer}
+    columns["CKA"] = {"read": lambda alignment: _mean(similar(alignment), "{:.2f}".format)}
+    columns["perplexity"] = {
+        "read": lambda alignment: (
+            NOTHING if alignment == BEFORE else _mean(_factor(results, alignment), _times, log=True)
+        )
+    }
+    rows = {titled(name): {"alignment": name} for name in _alignments(results)}
+    return evidence.grid(results, rows, columns, **CAPTIONS.table("table-1"))
+
+
+def _mean(seeds: Seeds, form: Callable[[float], str], *, log: bool = False) -> str:
+    """The mean over seeds as the text of a cell."""
+    return form(over_seeds(seeds, log=log).value) if seeds else NOTHING
 
 
 def _maps_and_perplexity(results: Results) -> list[Table]:
@@ -650,16 +649,14 @@ def _maps_and_perplexity(results: Results) -> list[Table]:
     }
     languages = _languages(results, "tatoeba")
     columns = {evidence.target_title(code): _mapped(results, "p@1", "tatoeba", [code]) for code in languages}
-    note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
-    retrieval = evidence.grid(results, "Table 5: Tatoeba P@1 (%)", rows, columns, [note])
+    retrieval = evidence.grid(results, rows, columns, **CAPTIONS.table("table-5"))
     at = {"measure": "perplexity", "unit": "token"}
     columns = {evidence.target_title(code): {**at, "target": code} for code in results.distinct("target", **at)}
     change = {"base": {"plan": BEFORE}, "log": True, "form": _times}
     rows = {titled(name): {"plan": name, **change} for name in names}
-    first = {"read": lambda **at: number(over_seeds(results.values(**at), log=True).value)}
+    first = {"read": lambda **at: _mean(results.values(**at), number, log=True)}
     rows[titled(BEFORE)] = {"plan": BEFORE, **first}
-    note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
-    return retrieval + evidence.grid(results, "Table 6: what alignment costs, perplexity", rows, columns, [note])
+    return retrieval + evidence.grid(results, rows, columns, **CAPTIONS.table("table-6"))
 
 
 def _times(factor: float) -> str:
@@ -671,19 +668,6 @@ def _times(factor: float) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Before and after by layer, and by the amount of parallel text, as far as the rows allow."""
-    model, source, xnli = results.model, results.source, _languages(results, "xnli")
-    amounts, panels = _amounts(results), []
-    measured: dict[str, Callable[[str], Seeds]] = {
-        "zero-shot XNLI, accuracy": partial(_score, results, "xnli"),
-        "Tatoeba P@1, best layer": partial(_at_best, results),
-    }
-    for title, values in measured.items():  # both losses on ever more of the text; 0 is the model as it was
-        shares = {BEFORE: 0.0, **amounts, BOTH: 100.0}
-        points = {share: over_seeds(seeds).clipped() for name, share in shares.items() if (seeds := values(name))}
-        if amounts and len(points) > 1:
-            means = list(points.values())
-            ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
-            panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
     # A line for each alignment, amounts of text apart; the model as it was is thick, and mapped once: no band.
     lines = {
         titled(name): {"plan": name, "share": True, "look": {"thick": name == BEFORE}}
@@ -693,35 +677,26 @@ def figures(results: Results) -> list[Figure]:
     groups = {", ".join(group): _mapped(results, "p@1", "tatoeba", group) for group in _groups(results)}
     maps = {"CKA": _mapped(results, "cka", "xnli"), "P@1": _mapped(results, "p@1", "xnli")}
     counts = [len(_at_best(results, name)) for name in _alignments(results) if name != BEFORE]
-    drawn_bands = evidence.bands(min(filter(None, counts), default=0))
-    made = [
-        Figure(
-            "tatoeba-by-layer",
-            "Retrieval before and after alignment",
-            f"{model}: how often the nearest sentence of the other language is the translation, among the Tatoeba test "
-            f"of each language with {source}; centred, both directions, means over languages. {drawn_bands}",
-            evidence.panels(results, groups, lines),
-            "P@1",
-            xlabel="layer",
-        ),
-        Figure(
-            "xnli-by-layer",
-            "The map before and after alignment",
-            f"{model}: sentences of XNLI in {source} and in {', '.join(xnli)}, means over languages; CKA is debiased. "
-            f"{drawn_bands}",
-            evidence.panels(results, maps, lines),
-            xlabel="layer",
-        ),
-        Figure(
-            "by-amount-of-text",
-            "How much parallel text",
-            f"{model}, as it was and aligned with both losses on shares of the parallel text, equally many updates "
-            f"each. {drawn_bands}",
-            panels,
-            xlabel="share of the text, %",
-        ),
-    ]
-    return [figure for figure in made if figure.panels]
+    words = {"model": results.model, "source": results.source, "targets": ", ".join(_languages(results, "xnli"))}
+    words["bands"] = evidence.bands(min(filter(None, counts), default=0))
+    made = CAPTIONS.figure("tatoeba-by-layer", evidence.panels(results, groups, lines), **words)
+    made += CAPTIONS.figure("xnli-by-layer", evidence.panels(results, maps, lines), **words)
+    return made + CAPTIONS.figure("by-amount-of-text", list(_by_amount(results)), **words)
+
+
+def _by_amount(results: Results) -> Iterator[Panel]:
+    """Both losses on ever more of the text; 0 is the model as it was."""
+    shares = {BEFORE: 0.0, **_amounts(results), BOTH: 100.0}
+    measured: dict[str, Callable[[str], Seeds]] = {
+        "zero-shot XNLI, accuracy": partial(_score, results, "xnli"),
+        "Tatoeba P@1, best layer": partial(_at_best, results),
+    }
+    for title, values in measured.items() if _amounts(results) else ():
+        points = {share: over_seeds(seeds).clipped() for name, share in shares.items() if (seeds := values(name))}
+        means = list(points.values())
+        ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
+        if len(points) > 1:
+            yield Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)])
 
 
 PAPER = paper.Paper("pan2021", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

@@ -12,6 +12,7 @@ coordinates it applies to and the reference, which says where in the paper it wa
 
 import csv
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -23,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from isogloss.figure import NOTHING, Line, Panel, Table, percent, signed
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import (
     NORMAL,
     PARTS,
@@ -731,13 +732,50 @@ def published(name: str) -> Published:
 LOOKS = ("read", "form", "printed", "share", "scale", "items", "look", "respelt")
 
 
+@dataclass(frozen=True)
+class Captions:
+    """What the tables and figures of a paper are called, and what a reader must know of each: `captions/NAME.toml`.
+
+    A figure has a `title`, a `caption` and the names of its axes, a table a `title`, `notes` and maybe the head of its
+    first column (`corner`). Names in braces are filled in; sentences that several share stand first, under their name.
+    Other fields of `Figure`, such as `log`, are taken as they are.
+    """
+
+    words: Mapping[str, Any]
+
+    def figure(self, name: str, panels: Sequence[Panel], like: str = "", **filled: str) -> list[Figure]:
+        """A figure of these panels, in a list; none without any. like: the name that its words stand under."""
+        fields = self.words[like or name].items()
+        words: dict[str, Any] = {
+            field: self._filled(each, filled) if isinstance(each, str) else each for field, each in fields
+        }
+        return [Figure(name=name, panels=panels, **words)] if panels else []
+
+    def table(self, name: str, *notes: str, **filled: str) -> dict[str, Any]:
+        """The title, the notes with further ones, and the corner, as `grid` takes them; of a figure its caption."""
+        words = self.words[name]
+        own = [self._filled(note, filled) for note in words.get("notes", [words.get("caption")]) if note]
+        title = self._filled(words["title"], filled)
+        return {"title": title, "notes": [*own, *notes], "corner": words.get("corner", "")}
+
+    def _filled(self, text: str, filled: Mapping[str, str]) -> str:
+        shared = {name: words for name, words in self.words.items() if isinstance(words, str)}
+        return text.format(**shared, **filled)
+
+
+@cache
+def captions(name: str) -> Captions:
+    """The words of a paper's tables and figures, from `captions/NAME.toml`."""
+    return Captions(tomllib.loads((Path(__file__).parent / "captions" / f"{name}.toml").read_text(encoding="utf-8")))
+
+
 def grid(
     results: Results,
-    title: str,
     rows: Mapping[str, Coordinates],
     columns: Mapping[str, Coordinates],
-    notes: Sequence[str] = (),
     *,
+    title: str,
+    notes: Sequence[str] = (),
     corner: str = "",
     known: Published | None = None,
 ) -> list[Table]:
@@ -751,9 +789,9 @@ def grid(
 
     Args:
         results: what was measured.
-        title: of the table.
         rows: coordinates by label; a row without any value is left out.
         columns: coordinates by label; a column without any value is left out.
+        title: of the table.
         notes: below the table, before the one on seeds.
         corner: head of the first column.
         known: the numbers of the paper; those of a row stand in a line below it.

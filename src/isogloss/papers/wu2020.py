@@ -16,7 +16,7 @@ from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +39,8 @@ from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import paragraphs
 
 ABOUT = "Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020), Emerging cross-lingual structure in pretrained language models"
-PUBLISHED = evidence.published("wu2020")
+PUBLISHED, CAPTIONS = evidence.published("wu2020"), evidence.captions("wu2020")
+SCALES, OPTIONS = paper.read_scales("wu2020")
 BILINGUAL, MONOLINGUAL, RANDOM, STATIC = "bilingual", "monolingual", "random", "static"
 KINDS = (BILINGUAL, MONOLINGUAL, RANDOM)
 DEPTH = 8
@@ -86,12 +87,6 @@ VARIANTS = {
     "Sep Emb + L1-3": Variant({"separate": "embeddings+1-3"}, _OWN, ".own", frozen=3),
     "Sep Emb + L1-6": Variant({"separate": "embeddings+1-6"}, _OWN, ".own", frozen=6),
 }
-
-
-# ------------------------------------------------------------------------------------------------ the scales
-
-
-SCALES, OPTIONS = paper.read_scales("wu2020")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -593,35 +588,13 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 
-class Chart(NamedTuple):
-    """A figure of the paper: drawn with a panel for each pair of languages, and a table with a column for each layer.
-
-    at: coordinates of all curves, and how they are shown. lines: what each has besides. further: the same of lines that
-    the table alone has.
-    """
-
-    name: str
-    title: str
-    caption: str
-    ylabel: str
-    at: Mapping[str, Any]
-    lines: Mapping[str, Mapping[str, Any]]
-    further: Mapping[str, Mapping[str, Any]] = {}
-
-
 BY_KIND = {kind: {"model": kind} for kind in KINDS}
 AS_DECIMALS = {"form": evidence.decimals, "printed": "{:.2f}".format}
-GRAPHIC = "The paper prints a graphic only."
-BANDS = "intervals and bands are t intervals over seeds, where there are three"
 TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
-CHARTS = (
-    Chart(
-        "figure-7",
-        "Figure 7: how alike two languages are",
-        "Debiased CKA (about 0 for unrelated vectors) of sentence vectors of two languages: in one bilingual model, in "
-        f"two models, and with fresh weights on the other side; {BANDS}. Published: of models 768 wide, by a formula "
-        "that removes no means (as printed).",
-        "CKA",
+# A figure by layer has a panel for each pair of languages, and is a table with a column for each layer, too. By its
+# name: what all curves have, coordinates and how they are shown; what each has besides; lines that the table alone has.
+CHARTS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {
+    "figure-7": (
         {**CKA, **AS_DECIMALS},
         BY_KIND,
         {
@@ -630,12 +603,7 @@ CHARTS = (
             for kind in KINDS
         },
     ),
-    Chart(
-        "figure-6",
-        "Figure 6: sentences found after a rotation",
-        "P@1 of Tatoeba's sentences from the source, nearest by cosine, two models unless said otherwise; normalised: "
-        f"iteratively, with means of the text that was learned from; {BANDS}. Dashed: chance. {GRAPHIC}",
-        "P@1",
+    "figure-6": (
         {**SENTENCES, **TWO_MODELS, **AS_DECIMALS, "share": True},
         {
             "raw": {"condition": "raw"},
@@ -649,15 +617,8 @@ CHARTS = (
             "rotation, the test's means, CSLS": {**TRANSDUCTIVE, "method": "csls"},
         },
     ),
-    *(
-        Chart(
-            f"figure-5-{task}",
-            f"Figure 5, {NAMES[task]}: a task on layers of two models, by the layer of the seam",
-            "Points in the target language. Fresh layers are trained on the first layers of the source's model, and "
-            "stand on those of the target's: stitched by a rotation, by any rotation, or as they are; bilingual: on "
-            "those of one model, as they are or mapped by a rotation. Means and t intervals over seeds of the fresh "
-            f"layers. {GRAPHIC}",
-            "points",
+    **{
+        f"figure-5-{task}": (
             {**STITCH[task], "share": True, "scale": 100},
             {
                 "two models, stitched": JOINED,
@@ -666,17 +627,11 @@ CHARTS = (
                 "bilingual, as it is": ONE_MODEL,
                 "bilingual, mapped": MAPPED,
             },
+            {},
         )
         for task in STITCHED_TASKS
-    ),
-    Chart(
-        "figure-4",
-        "Figure 4: words looked up with two models",
-        "P@1 of CSLS from the source after a rotation with iterative normalisation, words of the test dictionary among "
-        "all words; bands are Wilson intervals over words. Only words that the text has are asked; Chinese is cut into "
-        "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
-        f"{GRAPHIC}",
-        "P@1",
+    },
+    "figure-4": (
         {**WORDS, **AS_DECIMALS},
         {
             "words in use": {**IN_USE, "items": True},
@@ -686,7 +641,7 @@ CHARTS = (
         },
         {"coverage of the test": {**IN_USE, "measure": "coverage", "condition": "test", "method": None}},
     ),
-)
+}
 
 
 def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
@@ -699,31 +654,27 @@ def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
     made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
-    for chart in CHARTS:
+    for name, (shared, lines, further) in CHARTS.items():
         rows = {
-            f"{pair}, {label}": {**at, **chart.at, **own}
-            for pair, at in _pairs(results, chart.at["task"]).items()
-            for label, own in {**chart.lines, **chart.further}.items()
+            f"{pair}, {label}": {**at, **shared, **own}
+            for pair, at in _pairs(results, shared["task"]).items()
+            for label, own in {**lines, **further}.items()
         }
-        columns = {"all layers": {"layer": None}, **layers}
-        made += evidence.grid(results, chart.title, rows, columns, [chart.caption], known=PUBLISHED)
+        told = CAPTIONS.table(name)
+        made += evidence.grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
     made += _table_1(results)
     models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
     text = results.where(task="pretrain", unit="character")
     named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
     rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
     languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
-    note = "Perplexity a character of held-out text. Compare models within a language only."
-    return made + evidence.grid(results, "The models", rows, languages, [note])
+    return made + evidence.grid(results, rows, languages, **CAPTIONS.table("models"))
 
 
 def _table_1(results: Results) -> list[Table]:
     columns: dict[str, Any] = {}
-    change = {
-        "base": {"condition": DEFAULT},
-        "form": signed,
-        "respelt": {"measure": "change", "target": evidence.OTHERS},
-    }
+    respelt = {"measure": "change", "target": evidence.OTHERS}
+    change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": respelt}
     for task, name in NAMES.items():
         targets = results.targets(task=f"table-1 {task}")
         at = {**TABLE_1[task], "source": results.source}
@@ -731,33 +682,28 @@ def _table_1(results: Results) -> list[Table]:
         columns[f"{name}, d"] = {**at, "target": targets, **change}
     rows: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
     rows["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
-    note = (
-        "Points in the target language, tuned on English alone; d: the mean over targets less Default's, seed by seed "
-        "of the task's head. What is a language's own is frozen in tuning; the paper's d is over French, Russian and "
-        "Chinese."
-    )
-    return evidence.grid(results, "Table 1: what languages share, and transfer", rows, columns, [note], known=PUBLISHED)
+    return evidence.grid(results, rows, columns, **CAPTIONS.table("table-1"), known=PUBLISHED)
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow."""
     made = []
-    for name, title, caption, ylabel, at, lines, _ in CHARTS:
-        shown = {**at, "respelt": {"measure": AS_PRINTED}}
-        pairs = {pair: {**ends, **shown} for pair, ends in _pairs(results, at["task"]).items()}
+    for name, (shared, lines, _) in CHARTS.items():
+        at = {**shared, "respelt": {"measure": AS_PRINTED}}
+        pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == ENGLISH else None
-        drawn = evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known)
-        made.append(Figure(name, title, caption, drawn, ylabel, xlabel="layer"))
-    dots = []
+        made += CAPTIONS.figure(name, evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known))
+        if name == "figure-6" and (dots := list(_similarity_and_retrieval(results))):
+            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", dots)])
+    return made
+
+
+def _similarity_and_retrieval(results: Results) -> Iterator[Line]:
+    """A circle for every layer of each pair of languages, means over seeds."""
     for target in results.targets(task="retrieval"):
         if seeds := list(layer_by_layer(results, target, MONOLINGUAL).values()):
             similar, right = np.mean(seeds, axis=0).tolist()
-            dots.append(Line(target, similar, right, dots=True))
-    title = "Similarity and retrieval, layer by layer"
-    caption = "A circle is a layer: debiased CKA, and P@1 after a rotation with iterative normalisation."
-    panel = [Panel("two models", dots)] if dots else []
-    made.insert(2, Figure("figure-6-and-7", title, caption, panel, "P@1", xlabel="CKA"))
-    return [figure for figure in made if figure.panels]
+            yield Line(target, similar, right, dots=True)
 
 
 PAPER = paper.Paper("wu2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)
