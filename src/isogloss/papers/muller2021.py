@@ -253,7 +253,7 @@ def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     points = {}
     for number, plan in enumerate(PAIRS):
         moved = [results.values(**test, plan=plan, base={"plan": REFERENCE}) for test in tests]
-        points[1 + 2 * number] = evidence.mean_by_seed(moved)
+        points[1 + 2 * number] = evidence.by_seed(moved)
     return evidence.curves_of(points)
 
 
@@ -303,8 +303,7 @@ def above_chance(results: Results, task: str) -> Iterator[Contrast]:
                 margins[source, test["target"]] = less(scores, floors)
     needed(margins, "there is no chance score")
     worst = min(margins, key=lambda pair: over_seeds(margins[pair]).value)
-    seeds = set.intersection(*map(set, margins.values()))
-    least = {seed: min(margin[seed] for margin in margins.values()) for seed in sorted(seeds)}
+    least = evidence.by_seed(margins.values(), min)
     words = f"at least {{}} points above it, from {worst[0]} to {worst[1]}, the least of {len(margins)}"
     yield Contrast(words, least, form=signed)
 

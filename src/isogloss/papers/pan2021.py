@@ -15,7 +15,6 @@ pairs and examples and the same head for each. In the rows `plan` is the alignme
 `tatoeba`). Retrieval is centred cosine, CKA debiased.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,13 +24,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
-
 from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
-from isogloss.papers import paper, results as evidence
-from isogloss.papers.data_sets import as_lines, balanced, drawn, find_file, inference_files, pair_table, read_sick
+from isogloss.papers import data_sets, paper, results as evidence
 from isogloss.papers.jexus2020 import DUTCH
 from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, less, over_seeds
 from isogloss.recipes.jobs import Job
@@ -42,8 +38,7 @@ from isogloss.text.corpora import letters
 from isogloss.text.readers.conll import read_treebank
 from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
-from isogloss.text.sampling import hash_fraction
+from isogloss.text.readers.parallel import find_pairs
 
 ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
 PUBLISHED, CAPTIONS = evidence.published("pan2021"), evidence.captions("pan2021")
@@ -66,8 +61,6 @@ TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
 TATOEBA_TRAIN = "tatoeba_train"
 SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k", "pairs")
-LONGEST = 400  # characters of a side of a pair
-HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
 # Languages that a test has besides English, or besides the invented one that stands for it.
 COVERED = {
     "xnli": ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh", "qab", "qac"),
@@ -210,13 +203,19 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
     require(sources, f"{data} has no parallel text: none of {', '.join(SOURCES)}")
     most = {**dict.fromkeys(sources, scale.parallel), TATOEBA_TRAIN: None}
     for both in ((scale.source, code) for code in scale.aligned):
-        chosen, left_out = choose_pairs(sources, both, tests, most)
+        chosen, left_out = data_sets.choose_pairs(sources, both, tests, most)
         for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
             rows = [own[round(start * len(own)) : round(end * len(own))] for own in chosen.values()]
-            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines([both, *chain(*rows)])
+            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = data_sets.as_lines([both, *chain(*rows)])
         taken = ", ".join(f"{len(own):,} of {name}" for name, own in chosen.items())
         notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
-    return files | _question_files(data, scale)
+    files |= data_sets.question_files(data, scale.questions, scale.chosen)
+    for name, path in (("xquad", "xquad/xquad.{0}.json"), ("mlqa", "mlqa/dev-context-{0}-question-{0}.json")):
+        for code in languages_of(scale, name):
+            files[f"qa/{name}-{code}.json"] = data_sets.as_lines(
+                read_lines(data_sets.find_file(data, path.format(code)))
+            )
+    return files
 
 
 def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
@@ -225,17 +224,21 @@ def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
     Its translations, row by row, are looked for in `nli_translated` in the data folder.
     """
     languages = languages_of(scale, "xnli")
-    files = inference_files(data, languages, scale.examples)
+    files = data_sets.inference_files(data, languages, scale.examples)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
     if (data / "nli_translated").is_dir():
         for code in languages:
             path = "nli_en/mnli_train.tsv" if code == scale.source else f"nli_translated/{code}.tsv"
-            files[f"xnli-train-{code}.tsv"] = pair_table(read_pairs(find_file(data, path)))
+            files[f"xnli-train-{code}.tsv"] = data_sets.pair_table(read_pairs(data_sets.find_file(data, path)))
     if DUTCH in scale.aligned:
-        sick = read_sick(data)
-        for part, rows in {"train": sick["TRAIN"], "dev": sick["TRIAL"], "test": balanced(sick["TEST"])}.items():
+        sick = data_sets.read_sick(data)
+        for part, rows in {
+            "train": sick["TRAIN"],
+            "dev": sick["TRIAL"],
+            "test": data_sets.balanced(sick["TEST"]),
+        }.items():
             for side, code in enumerate((DUTCH, scale.source)):
-                files[f"sick-{part}-{code}.tsv"] = pair_table([sides[side] for sides in rows])
+                files[f"sick-{part}-{code}.tsv"] = data_sets.pair_table([sides[side] for sides in rows])
     return {f"nli/{name}": content for name, content in files.items()}
 
 
@@ -244,76 +247,17 @@ def _compared_files(data: Path, scale: SimpleNamespace, dutch: str) -> dict[str,
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
     """
-    xnli = read_bitext(find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
+    xnli = read_bitext(data_sets.find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
     tatoeba = read_bitexts(data / "tatoeba", languages=[scale.source, *scale.aligned])
     files, evaluated = {}, dict[str, Sequence[str]]()
     for name, bitext, count in (("xnli", xnli, scale.compared), *(("tatoeba", bitext, None) for bitext in tatoeba)):
-        chosen = drawn(list(zip(*bitext, strict=True)), count)
+        chosen = data_sets.drawn(list(zip(*bitext, strict=True)), count)
         rows = [[re.sub(r"\s+", " ", cell) for cell in cells] for cells in chosen]
-        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = as_lines([bitext.languages, *rows])
+        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = data_sets.as_lines([bitext.languages, *rows])
         evaluated = evaluated or dict(zip(bitext.languages, zip(*rows, strict=True), strict=True))
     evaluated |= {DUTCH: [cell for pair in dutch.splitlines() for cell in pair.split("\t")[:2]]} if dutch else {}
     for code, sentences in evaluated.items():
-        files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
-    return files
-
-
-def choose_pairs(
-    sources: Mapping[str, Sequence[PairSource]],
-    languages: tuple[str, str],
-    tests: Collection[str],
-    most: Mapping[str, int | None],
-) -> tuple[dict[str, list[Pair]], int]:
-    """Pairs of two languages to align with, without a sentence of any test.
-
-    Of each source the pairs with the lowest hash are taken. A pair is left out where either side is a sentence of a
-    test in letters and digits alone: a comma or a capital more does not make it another.
-
-    Args:
-        sources: by name.
-        languages: the source and the other.
-        tests: sentences by their letters.
-        most: how many pairs are taken of a source, by its name; None for all.
-
-    Returns:
-        The pairs by the name of their source, the lowest hash first, and how many were left out for the tests.
-    """
-    chosen, left_out = {}, 0
-    for name, several in sources.items():
-        usable: set[Pair] = set()
-        for pair in (pair for source in several if source.languages == languages for pair in source.open()):
-            first, second = (" ".join(side.split()) for side in pair)
-            if first and second and max(len(first), len(second)) <= LONGEST:
-                if letters(first) in tests or letters(second) in tests:
-                    left_out += 1
-                else:
-                    usable.add((first, second))
-        if usable:
-            ordered = sorted(usable, key=lambda pair: hash_fraction("\t".join(pair)))
-            chosen[name] = ordered[: most[name]]
-    require(chosen, f"there is no parallel text of {' and '.join(languages)} to align with")
-    return chosen, left_out
-
-
-def _question_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
-    """Questions of SQuAD to train on and, of other articles, to choose by; XQuAD and MLQA.
-
-    Of SQuAD's, those are taken whose contexts have the lowest hashes.
-    """
-    parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-    for article in json.loads("".join(read_lines(find_file(data, "squad/train-v1.1*.json"))))["data"]:
-        parts[hash_fraction(article["title"]) < HELD_ARTICLES] += article["paragraphs"]
-    files = {}
-    for name, held, most in (("train", False, scale.questions), ("dev", True, scale.chosen)):
-        chosen, left = [], most
-        for paragraph in sorted(parts[held], key=lambda paragraph: hash_fraction(paragraph["context"])):
-            chosen += [{**paragraph, "qas": paragraph["qas"][:left]}] if left else []
-            left -= len(paragraph["qas"][:left])
-        content = {"data": [{"title": "", "paragraphs": chosen}]}
-        files[f"qa/squad-{name}.json"] = json.dumps(content, ensure_ascii=False)
-    for test, name in (("xquad", "xquad.{0}.json"), ("mlqa", "dev-context-{0}-question-{0}.json")):
-        for code in languages_of(scale, test):
-            files[f"qa/{test}-{code}.json"] = as_lines(read_lines(find_file(data, f"{test}/{name.format(code)}")))
+        files[f"evaluate/{code}.txt"] = data_sets.as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
     return files
 
 
@@ -398,14 +342,11 @@ def _score(results: Results, data: str, alignment: str, target: str = OTHERS) ->
     return results.values(measure=SCORES[data], data=data, plan=alignment, target=target, condition=None)
 
 
-def _factor(results: Results, alignment: str, target: str | None = None) -> Seeds:
-    """Perplexity after alignment by that before, by seed; without a target the geometric mean over languages."""
-    at = {"measure": "perplexity", "unit": "token"}
-    logs = []
-    for code in [target] if target else results.distinct("target", **at):
-        after, before = (results.values(**at, plan=name, target=code) for name in (alignment, BEFORE))
-        logs.append({seed: float(np.log(factor)) for seed, factor in less(after, before, log=True).items()})
-    return {seed: float(np.exp(value)) for seed, value in evidence.mean_by_seed(logs).items()}
+def _factor(results: Results, alignment: str, *languages: str) -> Seeds:
+    """Perplexity after alignment by that before, by seed: the geometric mean over these languages, or over all."""
+    at: dict[str, Any] = {"measure": "perplexity", "unit": "token"}
+    codes = languages or results.distinct("target", **at)
+    return results.values(**at, plan=alignment, target=codes, base={"plan": BEFORE}, log=True)
 
 
 def _mapped(results: Results, measure: str, data: str, languages: Sequence[str] = ()) -> dict[str, Any]:
@@ -435,7 +376,7 @@ def _at_best(
     for code in languages or _languages(results, data):
         best, at = _best_layer(results, alignment, code), _mapped(results, measure, data, [code])
         sides.append(results.values(**at, plan=alignment, layer=best))
-    return evidence.mean_by_seed(sides)
+    return evidence.by_seed(sides)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -509,8 +450,7 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
     beside = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
     words = f"factors with both losses: {told}; the largest of each seed {{}}; means over languages of the others: "
     if factors:
-        seeds = sorted(set.intersection(*map(set, factors.values())))
-        largest = {seed: max(factor[seed] for factor in factors.values()) for seed in seeds}
+        largest = evidence.by_seed(factors.values(), max)
         yield Contrast(words + ", ".join(beside), largest, evidence.below, 1.0, log=True)
 
 

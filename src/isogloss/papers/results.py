@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gmean
 
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import (
@@ -197,7 +198,7 @@ class Results:
             column: `floor` for what chance gives, and such.
             base: coordinates that the values to compare with have instead, for differences by seed: in each of several
                 languages, and then their mean. Only a `value` has any.
-            log: ratios in place of differences.
+            log: ratios in place of differences, and their geometric mean.
             coordinates: of the rows.
         """
         if base is None:
@@ -213,7 +214,7 @@ class Results:
         for chosen in product(*several.values()) if column == "value" else ():
             at = {**coordinates, **dict(zip(several, chosen, strict=True))}
             changes.append(less(self.values(**at), self.values(**{**at, **base}), log=log))
-        return mean_by_seed(changes)
+        return by_seed(changes, gmean) if log else by_seed(changes)
 
     def without(self, part: int) -> "Results":
         """The same rows with the values they have without one part of the test items, for `two_way_mean`.
@@ -328,15 +329,15 @@ def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
     return paired_differences(first, known, scale="log" if log else "linear")
 
 
-def mean_by_seed(sides: Iterable[Seeds]) -> Seeds:
-    """The mean over sides, for the seeds that all of them have; sides without any do not count.
+def by_seed(sides: Iterable[Seeds], statistic: Callable[[list[float]], Any] = np.mean) -> Seeds:
+    """The mean over sides, or their `min`, for the seeds that all of them have; sides without any do not count.
 
-    >>> mean_by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}])
-    {1: 3.0}
+    >>> by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}]), by_seed([{0: 1.0}, {0: 3.0}], max)
+    ({1: 3.0}, {0: 3.0})
     """
     given = [side for side in sides if side]
     common = set.intersection(*(set(side) for side in given)) if given else set()
-    return {seed: float(np.mean([side[seed] for side in given])) for seed in sorted(common)}
+    return {seed: float(statistic([side[seed] for side in given])) for seed in sorted(common)}
 
 
 # ------------------------------------------------------------------------------------------------ judging claims
@@ -479,7 +480,7 @@ class Comparison:
         pairs, words = two_way_mean(list(apart.values())), f"{self.words} by {{}}"
         for what in self.over:
             if what == "seeds":
-                yield Contrast(words + beside, mean_by_seed(moved), self.test, form=signs)
+                yield Contrast(words + beside, by_seed(moved), self.test, form=signs)
             elif pairs.n >= LEAST or what == self.over[0]:
                 few = ", too few for an interval" * (pairs.n < LEAST)
                 known = replace(pairs, error=math.nan) if few else pairs

@@ -9,7 +9,6 @@ Intervals are over whatever there are several of: pairs of languages for what is
 for transfer, sentences or words for what is looked up.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,8 +22,7 @@ import numpy as np
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, correlation, two_way_mean
-from isogloss.papers import paper, results as evidence
-from isogloss.papers.data_sets import as_lines, cut_file, find_file, pair_table, parallel_table, task_file
+from isogloss.papers import data_sets, paper, results as evidence
 from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
@@ -284,55 +282,43 @@ def _contents(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
         files = [path for path in sorted(folder.glob(f"*.{language}.txt*")) if path.name.split(".")[0] not in PARALLEL]
         require(files, f"{folder} has no text of {language} to pretrain on: no file is named *.{language}.txt")
         ordered = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
-        first = cut(ordered, size)
-        yield f"pretrain.{language}.txt.gz", as_lines(first)
-        yield f"words.{language}.txt.gz", as_lines(cut([part for line in first for part in sentences_of(line)], size))
+        first = data_sets.first_bytes(ordered, size)
+        yield f"pretrain.{language}.txt.gz", data_sets.as_lines(first)
+        yield (
+            f"words.{language}.txt.gz",
+            data_sets.as_lines(
+                data_sets.first_bytes([part for line in first for part in data_sets.sentences_of(line)], size)
+            ),
+        )
         if language == source:  # as much again for its second self
-            second = cut(ordered[len(first) :], size)
+            second = data_sets.first_bytes(ordered[len(first) :], size)
             few = f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text"
             require(second, f"{few}; give more, or a smaller --text-bytes")
-            yield f"pretrain.{scale.again}.txt.gz", as_lines(second)
+            yield f"pretrain.{scale.again}.txt.gz", data_sets.as_lines(second)
     again = paraphrases(read_bitexts(data / "tatoeba_train"), source)
-    yield f"parallel.{source}-{scale.again}.tsv", parallel_table(again, scale.compared)
+    yield f"parallel.{source}-{scale.again}.tsv", data_sets.parallel_table(again, scale.compared)
     for both in ((source, target) for target in scale.targets):
         pair = "-".join(both)
         learned = f"{LEARNED[both[1]]}/{pair}.tsv" if both[1] in LEARNED else "xnli/xnli.15way.tsv"
-        bitext = read_bitext(find_file(data, learned), languages=both)
-        yield f"parallel.{pair}.tsv", parallel_table(bitext, scale.compared)
-        yield f"tatoeba.{pair}.tsv", parallel_table(read_bitext(data / "tatoeba", languages=both), None)
+        bitext = read_bitext(data_sets.find_file(data, learned), languages=both)
+        yield f"parallel.{pair}.tsv", data_sets.parallel_table(bitext, scale.compared)
+        yield f"tatoeba.{pair}.tsv", data_sets.parallel_table(read_bitext(data / "tatoeba", languages=both), None)
         for split in ("train", "test"):
-            yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(data, *both, split=split)))
+            yield f"lexicon.{pair}.{split}.txt", data_sets.as_lines(read_lines(find_lexicon(data, *both, split=split)))
     inference = [("train", "nli_en/mnli_train.tsv", scale.inferred), ("dev", "nli_en/mnli_val.tsv", tested)]
     # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
     many = tested and INFERRED * tested
     inference += [(language, f"xnli/test-{language}.tsv", many) for language in (source, *scale.tuned_targets)]
     for name, path, count in inference:
-        yield f"nli.{name}.tsv", pair_table(read_pairs(find_file(data, path)), count)
+        yield f"nli.{name}.tsv", data_sets.pair_table(read_pairs(data_sets.find_file(data, path)), count)
     half = tested and tested // 2
     for language, corpora in ((code, (scale.parsed[code], "wikiann")) for code in (source, *scale.targets)):
         sets = {"": tested, ".train": scale.examples, ".dev": half} if language == source else {"": tested}
         for corpus, (part, most) in product(corpora, sets.items()):
-            yield task_file(f"{language}_{corpus}{part}"), cut_file(data, f"{language}_{corpus}{part}", most)
-
-
-def sentences_of(paragraph: str) -> list[str]:
-    """A paragraph cut behind end marks, since a model reads so many tokens of a line and no more.
-
-    >>> sentences_of("It rains. Still! 下雨了。还在下。")
-    ['It rains.', 'Still!', '下雨了。', '还在下。']
-    """
-    parts = re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", paragraph)
-    return [part.strip() for part in parts if part.strip()]
-
-
-def cut(lines: Sequence[str], size: int) -> list[str]:
-    """The first lines that together have at most so many bytes, ends of lines counted.
-
-    >>> cut(["abc", "d", "ef"], 6)
-    ['abc', 'd']
-    """
-    ends = np.cumsum([len(line.encode("utf-8")) + 1 for line in lines])
-    return list(lines[: int(np.searchsorted(ends, size, side="right"))])
+            yield (
+                data_sets.task_file(f"{language}_{corpus}{part}"),
+                data_sets.cut_file(data, f"{language}_{corpus}{part}", most),
+            )
 
 
 # ------------------------------------------------------------------------------------------------ the rows
