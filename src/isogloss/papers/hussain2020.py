@@ -364,7 +364,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     return Claim(name, statement, contrasts)
 
 
-TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test"))  # native last
+TESTS = sorted(PUBLISHED.values(measure="perplexity", data="test"))  # native last
 
 
 @Claim(
@@ -599,8 +599,8 @@ def _distance_figure(results: Results, name: str, number: str, each: str, blocks
     panels, reach, seeds = [], 0.0, 0
     for block, curve in _distances(results, each).items():
         if block in blocks:
-            printed = PUBLISHED.where(measure="l2_drift", plan=each, layer=block)
-            ends = " → ".join(f"{float(line['value']):.2f}" for line in printed[:2])
+            printed = PUBLISHED.values(measure="l2_drift", plan=each, layer=block)
+            ends = " → ".join(map("{:.2f}".format, printed[:2]))
             line = curve.line(PLANS[each])
             panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
             reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)

@@ -475,17 +475,22 @@ class Comparison:
             return
         level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
         sides = " less ".join(level(value) for value in np.mean(means, axis=0))
-        each = ", ".join(f"{target} {signs(change)}" for target, change in apart.items())
-        beside = f" ({sides}; {each})"
-        pairs, words = two_way_mean(list(apart.values())), f"{self.words} by {{}}"
+        beside = f" ({sides}; {', '.join(f'{target} {signs(change)}' for target, change in apart.items())})"
+        words = f"{self.words} by {{}}"
         for what in self.over:
             if what == "seeds":
                 yield Contrast(words + beside, by_seed(moved), self.test, form=signs)
-            elif pairs.n >= LEAST or what == self.over[0]:
-                few = ", too few for an interval" * (pairs.n < LEAST)
-                known = replace(pairs, error=math.nan) if few else pairs
-                yield Contrast(f"{words} over {pairs.n} pairs{few}{beside}", known, self.test, form=signs)
+            elif len(apart) >= LEAST or what == self.over[0]:
+                each = over_pairs(words, list(apart.values()), self.test)
+                yield replace(each, words=each.words + beside, form=signs)
             words, beside = "{}", ""
+
+
+def over_pairs(words: str, values: Sequence[float], test: Test, bound: float = 0.0) -> Contrast:
+    """A mean over pairs of languages, a value each, that must pass a test; from two pairs it has no interval."""
+    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < LEAST)
+    mean = replace(mean, error=math.nan) if few else mean
+    return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound)
 
 
 class NotMeasured(Exception):
@@ -686,12 +691,16 @@ class Published:
         lines = [line for line in self.lines if wanted.items() <= line.items()]
         return [line for line in lines if line["reference"].startswith(reference)]
 
+    def values(self, **coordinates: Any) -> list[float]:
+        """The numbers at these coordinates."""
+        return [float(line["value"]) for line in self.where(**coordinates)]
+
     def value(self, **coordinates: Any) -> float:
         """The one number at these coordinates; KeyError where there is none, or several."""
-        lines = self.where(**coordinates)
-        if len(lines) != 1:
-            raise KeyError(f"{len(lines)} published values at {coordinates}")
-        return float(lines[0]["value"])
+        values = self.values(**coordinates)
+        if len(values) != 1:
+            raise KeyError(f"{len(values)} published values at {coordinates}")
+        return values[0]
 
     def beside(self, entry: Row, **respelt: Any) -> dict[str, Any]:
         """The row with `published` filled, where the paper has its number.

@@ -9,10 +9,10 @@ Intervals are over whatever there are several of: pairs of languages for what is
 for transfer, sentences or words for what is looked up.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +21,19 @@ import numpy as np
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
-from isogloss.measures.statistics import Estimate, Interval, correlation, two_way_mean
-from isogloss.papers import data_sets, paper, results as evidence
-from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
+from isogloss.measures.statistics import Estimate, Interval, correlation
+from isogloss.papers import paper, results as evidence
+from isogloss.papers.data_sets import (
+    as_lines,
+    cut_file,
+    find_file,
+    first_bytes,
+    pair_table,
+    parallel_table,
+    sentences_of,
+    task_file,
+)
+from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_pairs, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
@@ -91,7 +101,7 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: packing, pretraining, and everything that reads the models."""
     if scale.crawl is not None and (request.scale != "paper" or not Path(scale.crawl).is_dir()):
         raise InputError(f"--crawl {scale.crawl} goes with --scale paper, and is a folder of LANG.txt")
-    texts = paper.Texts(request, lambda data: dict(_contents(scale, data)))
+    texts = paper.Texts(request, partial(_contents, scale))
     # What is done needs nothing: its models and packed text may have been left on another machine.
     planned = Planner(request, scale, texts).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
@@ -265,7 +275,7 @@ def _spelt(name: Any) -> str:
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
     """Every file and its content.
 
     `pretrain.LANG.txt.gz` is text to pretrain on, where `en2` has other paragraphs than `en`; `words.LANG.txt.gz` is
@@ -275,50 +285,56 @@ def _contents(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     is wanted, what has the lowest hash is taken (of a paragraph read backwards, since the hash of the one read forwards
     decides what `pretrain` holds out).
     """
-    source, size, tested = scale.source, scale.text_bytes, scale.tested
-    folder = Path(scale.text) if scale.text else data / "train"
+    return dict(chain(_running_text(scale, data), _parallel_text(scale, data), _task_files(scale, data)))
+
+
+def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+    """Text to pretrain on, and its sentences; at paper scale the folder's own files are read."""
+    size, folder = scale.text_bytes, Path(scale.text) if scale.text else data / "train"
     require(folder.is_dir(), f"{folder} is no folder; --text is a folder of text to pretrain on")
-    for language in (source, *scale.targets) if size is not None else ():
+    for language in (scale.source, *scale.targets) if size is not None else ():
         files = [path for path in sorted(folder.glob(f"*.{language}.txt*")) if path.name.split(".")[0] not in PARALLEL]
         require(files, f"{folder} has no text of {language} to pretrain on: no file is named *.{language}.txt")
         ordered = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
-        first = data_sets.first_bytes(ordered, size)
-        yield f"pretrain.{language}.txt.gz", data_sets.as_lines(first)
-        yield (
-            f"words.{language}.txt.gz",
-            data_sets.as_lines(
-                data_sets.first_bytes([part for line in first for part in data_sets.sentences_of(line)], size)
-            ),
-        )
-        if language == source:  # as much again for its second self
-            second = data_sets.first_bytes(ordered[len(first) :], size)
+        first = first_bytes(ordered, size)
+        sentences = [part for line in first for part in sentences_of(line)]
+        yield f"pretrain.{language}.txt.gz", as_lines(first)
+        yield f"words.{language}.txt.gz", as_lines(first_bytes(sentences, size))
+        if language == scale.source:  # as much again for its second self
+            second = first_bytes(ordered[len(first) :], size)
             few = f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text"
             require(second, f"{few}; give more, or a smaller --text-bytes")
-            yield f"pretrain.{scale.again}.txt.gz", data_sets.as_lines(second)
-    again = paraphrases(read_bitexts(data / "tatoeba_train"), source)
-    yield f"parallel.{source}-{scale.again}.tsv", data_sets.parallel_table(again, scale.compared)
-    for both in ((source, target) for target in scale.targets):
+            yield f"pretrain.{scale.again}.txt.gz", as_lines(second)
+
+
+def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+    """Sentences to learn maps from and to look up, and dictionaries."""
+    again = paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
+    yield f"parallel.{scale.source}-{scale.again}.tsv", parallel_table(again, scale.compared)
+    for both in product([scale.source], scale.targets):
         pair = "-".join(both)
         learned = f"{LEARNED[both[1]]}/{pair}.tsv" if both[1] in LEARNED else "xnli/xnli.15way.tsv"
-        bitext = read_bitext(data_sets.find_file(data, learned), languages=both)
-        yield f"parallel.{pair}.tsv", data_sets.parallel_table(bitext, scale.compared)
-        yield f"tatoeba.{pair}.tsv", data_sets.parallel_table(read_bitext(data / "tatoeba", languages=both), None)
+        bitext = read_bitext(find_file(data, learned), languages=both)
+        yield f"parallel.{pair}.tsv", parallel_table(bitext, scale.compared)
+        yield f"tatoeba.{pair}.tsv", parallel_table(read_bitext(data / "tatoeba", languages=both), None)
         for split in ("train", "test"):
-            yield f"lexicon.{pair}.{split}.txt", data_sets.as_lines(read_lines(find_lexicon(data, *both, split=split)))
-    inference = [("train", "nli_en/mnli_train.tsv", scale.inferred), ("dev", "nli_en/mnli_val.tsv", tested)]
+            yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(data, *both, split=split)))
+
+
+def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+    """Inference, treebanks and entities, to train on and choose by in the source, and to test on in all languages."""
+    tested, half = scale.tested, scale.tested and scale.tested // 2
+    inference = {"train": ("nli_en/mnli_train.tsv", scale.inferred), "dev": ("nli_en/mnli_val.tsv", tested)}
     # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
     many = tested and INFERRED * tested
-    inference += [(language, f"xnli/test-{language}.tsv", many) for language in (source, *scale.tuned_targets)]
-    for name, path, count in inference:
-        yield f"nli.{name}.tsv", data_sets.pair_table(read_pairs(data_sets.find_file(data, path)), count)
-    half = tested and tested // 2
-    for language, corpora in ((code, (scale.parsed[code], "wikiann")) for code in (source, *scale.targets)):
-        sets = {"": tested, ".train": scale.examples, ".dev": half} if language == source else {"": tested}
-        for corpus, (part, most) in product(corpora, sets.items()):
-            yield (
-                data_sets.task_file(f"{language}_{corpus}{part}"),
-                data_sets.cut_file(data, f"{language}_{corpus}{part}", most),
-            )
+    inference |= {code: (f"xnli/test-{code}.tsv", many) for code in (scale.source, *scale.tuned_targets)}
+    for name, (path, count) in inference.items():
+        yield f"nli.{name}.tsv", pair_table(read_pairs(find_file(data, path)), count)
+    for language in (scale.source, *scale.targets):
+        sets = {"": tested, ".train": scale.examples, ".dev": half} if language == scale.source else {"": tested}
+        for corpus, (part, most) in product((scale.parsed[language], "wikiann"), sets.items()):
+            stem = f"{language}_{corpus}{part}"
+            yield task_file(stem), cut_file(data, stem, most)
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -431,19 +447,11 @@ on_pairs = partial(Comparison, over=("pairs",), shares=False)
 on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 
-def _over_pairs(words: str, values: Sequence[float], test: Callable[..., Any], bound: float) -> Contrast:
-    """A mean over pairs of languages that must pass a test."""
-    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < evidence.LEAST)
-    mean = replace(mean, error=np.nan) if few else mean
-    return Contrast(f"{words} {{}} over {len(values)} pairs{few}", mean, test, bound)
-
-
 @Claim("order")
 def _order(results: Results) -> Iterator[Contrast]:
     """Languages are more alike in a bilingual model than in two models, and there more than with random weights."""
     for first, second in pairwise(KINDS):
-        lines = [PUBLISHED.where(reference="Figure 7, mean", model=kind) for kind in (first, second)]
-        means = [np.mean([float(line["value"]) for line in printed]) for printed in lines]
+        means = [np.mean(PUBLISHED.values(reference="Figure 7, mean", model=kind)) for kind in (first, second)]
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
         yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
         for target in results.targets(task="cka"):
@@ -460,7 +468,7 @@ def _depth(results: Results) -> Iterator[Contrast]:
         points = [(curve.steps[curve.steps > 0], curve.mean[curve.steps > 0]) for curve in curves if curve]
         slopes = [float(np.polyfit(layers, means, 1)[0]) for layers, means in points if len(layers) > 1]
         if slopes:
-            yield _over_pairs(f"{kind}, change of CKA a layer", slopes, below, 0.0)
+            yield over_pairs(f"{kind}, change of CKA a layer {{}}", slopes, below)
 
 
 @Claim("distance", missing="the pairs are too few to rank")
@@ -512,7 +520,7 @@ def _relation(results: Results) -> Iterator[Contrast]:
             values.append(seeds.value)
             each.append(f"{target} {known.clipped(-1.0).share} over {'seeds' if seeds.known else 'layers'}")
     if values:
-        yield _over_pairs(f"{', '.join(each)}; all:", values, above, PEARSON)
+        yield over_pairs(f"{', '.join(each)}; all: {{}}", values, above, PEARSON)
 
 
 CLAIMS = (
