@@ -53,20 +53,7 @@ FEW = "validation, first "  # how drift names the batch of 16 sentences, which i
 PUBLISHED, CAPTIONS = evidence.published("hussain2020"), evidence.captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-
-# What the released code does otherwise than the paper says, in words and as options of drift. None is ever on by
-# itself: they are here so that the effect of each can be shown.
-DEFECTS: paper.Defects = {
-    "no-mask": ("no attention mask is given, so that padding is read as text", {"attend_padding": True}),
-    "two-batches": ("perplexity is read on the first 32 sentences of each text", {"read_first": 32}),
-    "redrawn": ("the masks of the validation texts are drawn anew at each reading", {"redraw_masks": True}),
-    "worst": ("the model with the worst reading is kept as the best", {"keep_worst": True}),
-    "by-position": (
-        "distances compare position with position, special tokens and padding among them",
-        {"by_position": True},
-    ),
-    "no-dropout": ("there is no dropout while the model trains", {"dropout": False}),
-}
+DEFECTS = paper.read_defects("hussain2020")  # what the released code does otherwise than the paper says
 SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 
 

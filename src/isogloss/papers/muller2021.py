@@ -49,19 +49,7 @@ WINDOWS = 203  # sentences of four windows of 200, each shifted by one
 MINI = ("en", "nl", "de", "fr", "es", "ru", "zh")
 ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
 KNOWN: Mapping[str, Sequence[str]] = {"mini": MINI}  # what a model was pretrained on, where not on all that is tested
-# How the released code compares languages otherwise than the paper says, in words and as options of transfer.
-DEFECTS: paper.Defects = {
-    "windows": (
-        "the four batches are sentences i to i + size for i = 0 to 3, almost the same ones",
-        {"cka_shifted": True},
-    ),
-    "batch-25": ("a batch has 25 sentences", {"cka_batch": 25}),
-    "batch-200": ("a batch has 200 sentences", {"cka_batch": 200}),
-    "specials": (
-        "special tokens are written into the text and added again, and one on each side stays in the mean",
-        {"cka_specials": True},
-    ),
-}
+DEFECTS = paper.read_defects("muller2021")  # how the released code compares languages otherwise than the paper says
 
 
 # ------------------------------------------------------------------------------------------------ the jobs

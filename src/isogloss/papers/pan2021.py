@@ -27,7 +27,7 @@ from typing import Any, cast
 from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
-from isogloss.papers import data_sets, paper, results as evidence
+from isogloss.papers import data_sets as cuts, paper, results as evidence
 from isogloss.papers.jexus2020 import DUTCH
 from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, less, over_seeds
 from isogloss.recipes.jobs import Job
@@ -203,18 +203,16 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
     require(sources, f"{data} has no parallel text: none of {', '.join(SOURCES)}")
     most = {**dict.fromkeys(sources, scale.parallel), TATOEBA_TRAIN: None}
     for both in ((scale.source, code) for code in scale.aligned):
-        chosen, left_out = data_sets.choose_pairs(sources, both, tests, most)
+        chosen, left_out = cuts.choose_pairs(sources, both, tests, most)
         for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
             rows = [own[round(start * len(own)) : round(end * len(own))] for own in chosen.values()]
-            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = data_sets.as_lines([both, *chain(*rows)])
+            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = cuts.as_lines([both, *chain(*rows)])
         taken = ", ".join(f"{len(own):,} of {name}" for name, own in chosen.items())
         notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
-    files |= data_sets.question_files(data, scale.questions, scale.chosen)
+    files |= cuts.question_files(data, scale.questions, scale.chosen)
     for name, path in (("xquad", "xquad/xquad.{0}.json"), ("mlqa", "mlqa/dev-context-{0}-question-{0}.json")):
         for code in languages_of(scale, name):
-            files[f"qa/{name}-{code}.json"] = data_sets.as_lines(
-                read_lines(data_sets.find_file(data, path.format(code)))
-            )
+            files[f"qa/{name}-{code}.json"] = cuts.as_lines(read_lines(cuts.find_file(data, path.format(code))))
     return files
 
 
@@ -224,21 +222,21 @@ def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
     Its translations, row by row, are looked for in `nli_translated` in the data folder.
     """
     languages = languages_of(scale, "xnli")
-    files = data_sets.inference_files(data, languages, scale.examples)
+    files = cuts.inference_files(data, languages, scale.examples)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
     if (data / "nli_translated").is_dir():
         for code in languages:
             path = "nli_en/mnli_train.tsv" if code == scale.source else f"nli_translated/{code}.tsv"
-            files[f"xnli-train-{code}.tsv"] = data_sets.pair_table(read_pairs(data_sets.find_file(data, path)))
+            files[f"xnli-train-{code}.tsv"] = cuts.pair_table(read_pairs(cuts.find_file(data, path)))
     if DUTCH in scale.aligned:
-        sick = data_sets.read_sick(data)
+        sick = cuts.read_sick(data)
         for part, rows in {
             "train": sick["TRAIN"],
             "dev": sick["TRIAL"],
-            "test": data_sets.balanced(sick["TEST"]),
+            "test": cuts.balanced(sick["TEST"]),
         }.items():
             for side, code in enumerate((DUTCH, scale.source)):
-                files[f"sick-{part}-{code}.tsv"] = data_sets.pair_table([sides[side] for sides in rows])
+                files[f"sick-{part}-{code}.tsv"] = cuts.pair_table([sides[side] for sides in rows])
     return {f"nli/{name}": content for name, content in files.items()}
 
 
@@ -247,17 +245,17 @@ def _compared_files(data: Path, scale: SimpleNamespace, dutch: str) -> dict[str,
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
     """
-    xnli = read_bitext(data_sets.find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
+    xnli = read_bitext(cuts.find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
     tatoeba = read_bitexts(data / "tatoeba", languages=[scale.source, *scale.aligned])
     files, evaluated = {}, dict[str, Sequence[str]]()
     for name, bitext, count in (("xnli", xnli, scale.compared), *(("tatoeba", bitext, None) for bitext in tatoeba)):
-        chosen = data_sets.drawn(list(zip(*bitext, strict=True)), count)
+        chosen = cuts.drawn(list(zip(*bitext, strict=True)), count)
         rows = [[re.sub(r"\s+", " ", cell) for cell in cells] for cells in chosen]
-        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = data_sets.as_lines([bitext.languages, *rows])
+        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = cuts.as_lines([bitext.languages, *rows])
         evaluated = evaluated or dict(zip(bitext.languages, zip(*rows, strict=True), strict=True))
     evaluated |= {DUTCH: [cell for pair in dutch.splitlines() for cell in pair.split("\t")[:2]]} if dutch else {}
     for code, sentences in evaluated.items():
-        files[f"evaluate/{code}.txt"] = data_sets.as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
+        files[f"evaluate/{code}.txt"] = cuts.as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
     return files
 
 

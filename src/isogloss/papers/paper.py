@@ -231,6 +231,15 @@ class Paper:
         return [judge(claim, results) for claim in self.claims]
 
 
+def read_defects(name: str) -> Defects:
+    """The defects of the authors' code that --legacy of a paper repeats: `defects` of that line in `scales/NAME.toml`.
+
+    None is ever on by itself: they are there so that the effect of each can be shown.
+    """
+    lines = tomllib.loads((Path(__file__).parent / "scales" / f"{name}.toml").read_text(encoding="utf-8"))
+    return {defect: (line["words"], line["options"]) for defect, line in lines["legacy"]["defects"].items()}
+
+
 def with_defects(legacy: str, defects: Defects) -> tuple[str, dict[str, Any]]:
     """What rows say in `condition` of defects that --legacy names, with commas or `all`, and the options they make.
 

@@ -22,17 +22,7 @@ import numpy as np
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, correlation
-from isogloss.papers import paper, results as evidence
-from isogloss.papers.data_sets import (
-    as_lines,
-    cut_file,
-    find_file,
-    first_bytes,
-    pair_table,
-    parallel_table,
-    sentences_of,
-    task_file,
-)
+from isogloss.papers import data_sets as cuts, paper, results as evidence
 from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_pairs, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
@@ -296,29 +286,29 @@ def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str
         files = [path for path in sorted(folder.glob(f"*.{language}.txt*")) if path.name.split(".")[0] not in PARALLEL]
         require(files, f"{folder} has no text of {language} to pretrain on: no file is named *.{language}.txt")
         ordered = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
-        first = first_bytes(ordered, size)
-        sentences = [part for line in first for part in sentences_of(line)]
-        yield f"pretrain.{language}.txt.gz", as_lines(first)
-        yield f"words.{language}.txt.gz", as_lines(first_bytes(sentences, size))
+        first = cuts.first_bytes(ordered, size)
+        sentences = [part for line in first for part in cuts.sentences_of(line)]
+        yield f"pretrain.{language}.txt.gz", cuts.as_lines(first)
+        yield f"words.{language}.txt.gz", cuts.as_lines(cuts.first_bytes(sentences, size))
         if language == scale.source:  # as much again for its second self
-            second = first_bytes(ordered[len(first) :], size)
+            second = cuts.first_bytes(ordered[len(first) :], size)
             few = f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text"
             require(second, f"{few}; give more, or a smaller --text-bytes")
-            yield f"pretrain.{scale.again}.txt.gz", as_lines(second)
+            yield f"pretrain.{scale.again}.txt.gz", cuts.as_lines(second)
 
 
 def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     """Sentences to learn maps from and to look up, and dictionaries."""
     again = paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
-    yield f"parallel.{scale.source}-{scale.again}.tsv", parallel_table(again, scale.compared)
+    yield f"parallel.{scale.source}-{scale.again}.tsv", cuts.parallel_table(again, scale.compared)
     for both in product([scale.source], scale.targets):
         pair = "-".join(both)
         learned = f"{LEARNED[both[1]]}/{pair}.tsv" if both[1] in LEARNED else "xnli/xnli.15way.tsv"
-        bitext = read_bitext(find_file(data, learned), languages=both)
-        yield f"parallel.{pair}.tsv", parallel_table(bitext, scale.compared)
-        yield f"tatoeba.{pair}.tsv", parallel_table(read_bitext(data / "tatoeba", languages=both), None)
+        bitext = read_bitext(cuts.find_file(data, learned), languages=both)
+        yield f"parallel.{pair}.tsv", cuts.parallel_table(bitext, scale.compared)
+        yield f"tatoeba.{pair}.tsv", cuts.parallel_table(read_bitext(data / "tatoeba", languages=both), None)
         for split in ("train", "test"):
-            yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(data, *both, split=split)))
+            yield f"lexicon.{pair}.{split}.txt", cuts.as_lines(read_lines(find_lexicon(data, *both, split=split)))
 
 
 def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
@@ -329,12 +319,12 @@ def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]
     many = tested and INFERRED * tested
     inference |= {code: (f"xnli/test-{code}.tsv", many) for code in (scale.source, *scale.tuned_targets)}
     for name, (path, count) in inference.items():
-        yield f"nli.{name}.tsv", pair_table(read_pairs(find_file(data, path)), count)
+        yield f"nli.{name}.tsv", cuts.pair_table(read_pairs(cuts.find_file(data, path)), count)
     for language in (scale.source, *scale.targets):
         sets = {"": tested, ".train": scale.examples, ".dev": half} if language == scale.source else {"": tested}
         for corpus, (part, most) in product((scale.parsed[language], "wikiann"), sets.items()):
             stem = f"{language}_{corpus}{part}"
-            yield task_file(stem), cut_file(data, stem, most)
+            yield cuts.task_file(stem), cuts.cut_file(data, stem, most)
 
 
 # ------------------------------------------------------------------------------------------------ the rows
