@@ -104,14 +104,12 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
 def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str) -> Iterator[Job]:
     """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
-    seeds, alignments, tasks = range(request.seeds), alignments_of(scale), _tasks(scale, texts.path)
-
-    def folder(name: str, seed: int) -> Path:
-        return request.out / "jobs" / f"align-{name.rstrip('%')}-seed-{seed}"
+    seeds, names, tasks = range(request.seeds), list(alignments_of(scale)), _tasks(scale, texts.path)
+    aligned = {(name, seed): _align(request, scale, texts, model, name, seed) for seed, name in product(seeds, names)}
 
     def reading(part: str, name: str, seed: int, condition: str | None = None) -> Job:
         """A job that reads the model of an alignment, or the one before: it is mapped, or fine-tuned on a condition."""
-        needs = [] if name == BEFORE else [folder(name, seed)]
+        needs = [] if name == BEFORE else [aligned[name, seed].folder]
         first = str(needs[0] / "model") if needs else model
         called = f"{part}-switched" if condition == SWITCHED else part
         job = f"{called}-{name.rstrip('%')}" + f"-seed-{seed}" * (part != "map" or name != BEFORE)
@@ -123,23 +121,28 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
         options |= {"switch": SWITCH, "switch_to": "source"} if condition == SWITCHED else {}
         return request.job("transfer", job, first, options, needs=needs, **at, training=condition)
 
-    read = (*languages_of(scale, "xnli"), DUTCH)
-    evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in (scale.source, *scale.aligned) if code in read}
-    for seed, (name, options) in product(seeds, alignments.items()):
-        share = scale.amounts.get(name, 1.0)
-        parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
-        own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
-        own |= {"held_out": 0.0, "probe": paper.AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
-        own |= {"compiled": "yes"} if scale.compiled else {}
-        own |= {"packed": str(request.out / "packed"), "seed": seed}
-        yield request.job("align", folder(name, seed).name, model, own, part="align", alignment=name, seed=seed)
+    yield from aligned.values()
     both, ways = (BEFORE, BOTH), (TRANSLATED, SWITCHED)
     for seed in seeds:
         yield from (reading("qa", name, seed, ZERO) for name in scale.answering)
-        yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *alignments))
+        yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *names))
         yield from (reading(part, name, seed, way) for name, part, way in product(both, [*tasks][2:], ways))
     yield reading("map", BEFORE, 0)
-    yield from (reading("map", name, seed) for seed, name in product(seeds, alignments))
+    yield from (reading("map", name, seed) for name, seed in aligned)
+
+
+def _align(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str, name: str, seed: int) -> Job:
+    """An alignment of the model with one seed, on its share of the parallel text."""
+    options, share = alignments_of(scale)[name], scale.amounts.get(name, 1.0)
+    read = (*languages_of(scale, "xnli"), DUTCH)
+    evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in (scale.source, *scale.aligned) if code in read}
+    parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
+    own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
+    own |= {"held_out": 0.0, "probe": paper.AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
+    own |= {"compiled": "yes"} if scale.compiled else {}
+    own |= {"packed": str(request.out / "packed"), "seed": seed}
+    job = f"align-{name.rstrip('%')}-seed-{seed}"
+    return request.job("align", job, model, own, part="align", alignment=name, seed=seed)
 
 
 def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
@@ -196,7 +199,17 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
     for code in (scale.source, *scale.aligned):
         for treebank in data.glob(f"ud_pud/{code}_pud-ud-test.conllu"):
             sentences += read_treebank(treebank, code)
-    tests, sources = set(map(letters, sentences)) - {""}, {}
+    files |= _pair_files(data, scale, set(map(letters, sentences)) - {""}, notes)
+    files |= cuts.question_files(data, scale.questions, scale.chosen)
+    for name, path in (("xquad", "xquad/xquad.{0}.json"), ("mlqa", "mlqa/dev-context-{0}-question-{0}.json")):
+        for code in languages_of(scale, name):
+            files[f"qa/{name}-{code}.json"] = cuts.as_lines(read_lines(cuts.find_file(data, path.format(code))))
+    return files
+
+
+def _pair_files(data: Path, scale: SimpleNamespace, tests: Collection[str], notes: list[str]) -> dict[str, str]:
+    """Parallel text of the source with each language, in parts, without sentences of tests; notes take its sizes."""
+    files, sources = dict[str, str](), {}
     for name in [name for name in SOURCES if (data / name).is_dir()]:
         tables = sorted((data / name).glob("*way.tsv"))  # their names tell no languages, their headers do
         sources[name] = find_pairs(list(map(str, tables)) or str(data / name))
@@ -209,10 +222,6 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
             files[f"pairs/{part}/{'-'.join(both)}.tsv"] = cuts.as_lines([both, *chain(*rows)])
         taken = ", ".join(f"{len(own):,} of {name}" for name, own in chosen.items())
         notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
-    files |= cuts.question_files(data, scale.questions, scale.chosen)
-    for name, path in (("xquad", "xquad/xquad.{0}.json"), ("mlqa", "mlqa/dev-context-{0}-question-{0}.json")):
-        for code in languages_of(scale, name):
-            files[f"qa/{name}-{code}.json"] = cuts.as_lines(read_lines(cuts.find_file(data, path.format(code))))
     return files
 
 
@@ -230,11 +239,8 @@ def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
             files[f"xnli-train-{code}.tsv"] = cuts.pair_table(read_pairs(cuts.find_file(data, path)))
     if DUTCH in scale.aligned:
         sick = cuts.read_sick(data)
-        for part, rows in {
-            "train": sick["TRAIN"],
-            "dev": sick["TRIAL"],
-            "test": cuts.balanced(sick["TEST"]),
-        }.items():
+        parts = {"train": sick["TRAIN"], "dev": sick["TRIAL"], "test": cuts.balanced(sick["TEST"])}
+        for part, rows in parts.items():
             for side, code in enumerate((DUTCH, scale.source)):
                 files[f"sick-{part}-{code}.tsv"] = cuts.pair_table([sides[side] for sides in rows])
     return {f"nli/{name}": content for name, content in files.items()}
@@ -538,38 +544,25 @@ def tables(results: Results) -> list[Table]:
 
 def _overview(results: Results) -> list[Table]:
     """Table 1: the mean of every test, and how far alignment moved it."""
-
-    def moved(read: Callable[..., Seeds]) -> dict[str, Any]:
-        """A column whose cells are a mean and, in brackets, what it is more than before."""
-
-        def cell(alignment: str) -> str:
-            seeds, change = read(alignment), {} if alignment == BEFORE else less(read(alignment), read(BEFORE))
-            more = f" ({signed(over_seeds(change).value)})" if change else ""
-            return f"{percent(over_seeds(seeds).value)}{more}" if seeds else NOTHING
-
-        return {"read": cell}
-
-    def layer(alignment: str) -> str:
-        best = _best_layer(results, alignment)
-        return NOTHING if best is None else str(best)
-
-    columns = {}
+    columns: dict[str, Any] = {}
     for data, target in product(TESTS, (results.source, OTHERS)):
         if target == OTHERS or data in ("xnli", "xquad"):
             head = f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"
-            columns[head] = moved(partial(_score, results, data, target=target))
+            columns[head] = {"read": partial(_moved, partial(_score, results, data, target=target))}
     for group in _groups(results):
-        columns[f"Tatoeba {', '.join(group)}"] = moved(partial(_at_best, results, languages=group))
-    similar = partial(_at_best, results, measure="cka", data="xnli")
-    columns["layer"] = {"read": layer}
-    columns["CKA"] = {"read": lambda alignment: _mean(similar(alignment), "{:.2f}".format)}
-    columns["perplexity"] = {
-        "read": lambda alignment: (
-            NOTHING if alignment == BEFORE else _mean(_factor(results, alignment), _times, log=True)
-        )
-    }
-    rows = {titled(name): {"alignment": name} for name in _alignments(results)}
+        columns[f"Tatoeba {', '.join(group)}"] = {"read": partial(_moved, partial(_at_best, results, languages=group))}
+    similar, factor = partial(_at_best, results, measure="cka", data="xnli"), partial(_factor, results)
+    columns["layer"] = {"read": lambda name: NOTHING if (best := _best_layer(results, name)) is None else str(best)}
+    columns["CKA"] = {"read": lambda name: _mean(similar(name), "{:.2f}".format)}
+    columns["perplexity"] = {"read": lambda name: _mean({} if name == BEFORE else factor(name), _times, log=True)}
+    rows = {titled(name): {"name": name} for name in _alignments(results)}
     return evidence.grid(results, rows, columns, **CAPTIONS.table("table-1"))
+
+
+def _moved(read: Callable[[str], Seeds], name: str) -> str:
+    """The mean of what is read of an alignment and, in brackets, what it is more than before, as the text of a cell."""
+    change = {} if name == BEFORE else less(read(name), read(BEFORE))
+    return _mean(read(name), percent) + (f" ({_mean(change, signed)})" if change else "")
 
 
 def _mean(seeds: Seeds, form: Callable[[float], str], *, log: bool = False) -> str:
