@@ -461,25 +461,23 @@ class Comparison:
 
     def __call__(self, results: Results) -> Iterator[Contrast]:
         """The contrasts, where they were measured."""
-        apart: dict[str, float] = {}  # by target
-        means, moved = [], []
+        sides: dict[str, list[Seeds]] = {}  # by target
         for target in results.targets(**self.at):
             at = {**self.at, "source": results.source, "target": target}
             both = [results.values(**at, **own) for own in (self.first, self.second)]
-            if change := less(*both):
-                first, second = (over_seeds(seeds).value for seeds in both)  # a seed that one side lacks counts here
-                apart[target] = first - second
-                means.append((first, second))
-                moved.append(change)
-        if not apart:
+            sides |= {target: both} if less(*both) else {}
+        if not sides:
             return
+        # A seed that one side lacks counts in these means.
+        means = {target: [over_seeds(seeds).value for seeds in both] for target, both in sides.items()}
+        apart = {target: first - second for target, (first, second) in means.items()}
         level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
-        sides = " less ".join(level(value) for value in np.mean(means, axis=0))
-        beside = f" ({sides}; {', '.join(f'{target} {signs(change)}' for target, change in apart.items())})"
+        levels = " less ".join(level(value) for value in np.mean(list(means.values()), axis=0))
+        beside = f" ({levels}; {', '.join(f'{target} {signs(change)}' for target, change in apart.items())})"
         words = f"{self.words} by {{}}"
         for what in self.over:
             if what == "seeds":
-                yield Contrast(words + beside, by_seed(moved), self.test, form=signs)
+                yield Contrast(words + beside, by_seed(less(*both) for both in sides.values()), self.test, form=signs)
             elif len(apart) >= LEAST or what == self.over[0]:
                 each = over_pairs(words, list(apart.values()), self.test)
                 yield replace(each, words=each.words + beside, form=signs)
@@ -755,22 +753,23 @@ class Captions:
 
     def figure(self, name: str, panels: Sequence[Panel], like: str = "", **filled: str) -> list[Figure]:
         """A figure of these panels, in a list; none without any. like: the name that its words stand under."""
-        fields = self.words[like or name].items()
-        words: dict[str, Any] = {
-            field: self._filled(each, filled) if isinstance(each, str) else each for field, each in fields
-        }
-        return [Figure(name=name, panels=panels, **words)] if panels else []
+        return [Figure(name=name, panels=panels, **self._filled(self.words[like or name], filled))] if panels else []
 
     def table(self, name: str, *notes: str, **filled: str) -> dict[str, Any]:
         """The title, the notes with further ones, and the corner, as `grid` takes them; of a figure its caption."""
-        words = self.words[name]
-        own = [self._filled(note, filled) for note in words.get("notes", [words.get("caption")]) if note]
-        title = self._filled(words["title"], filled)
-        return {"title": title, "notes": [*own, *notes], "corner": words.get("corner", "")}
+        words = self._filled(self.words[name], filled)
+        own = words.get("notes", [words["caption"]] if "caption" in words else [])
+        return {"title": words["title"], "notes": [*own, *notes], "corner": words.get("corner", "")}
 
-    def _filled(self, text: str, filled: Mapping[str, str]) -> str:
-        shared = {name: words for name, words in self.words.items() if isinstance(words, str)}
-        return text.format(**shared, **filled)
+    def _filled(self, words: Any, filled: Mapping[str, str]) -> Any:
+        """Words with names in braces filled in: a text, or a list or a table of texts."""
+        if isinstance(words, str):
+            return words.format(**{name: text for name, text in self.words.items() if isinstance(text, str)}, **filled)
+        if isinstance(words, list):
+            return [self._filled(each, filled) for each in words]
+        return (
+            {field: self._filled(each, filled) for field, each in words.items()} if isinstance(words, dict) else words
+        )
 
 
 @cache
