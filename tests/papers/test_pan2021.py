@@ -11,7 +11,8 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.papers import pan2021 as paper
-from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES, choose_pairs
+from isogloss.papers.data_sets import choose_pairs
+from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
 from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
 from isogloss.runs import read_facts, read_rows

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from isogloss.figure import Panel
 from isogloss.measures.statistics import Estimate, Interval, two_way_mean
 from isogloss.papers import results
 from isogloss.papers.results import (
+    Captions,
     Claim,
     Contrast,
     Curves,
@@ -21,6 +23,7 @@ from isogloss.papers.results import (
     above,
     all_of,
     below,
+    by_seed,
     changes,
     differs,
     final,
@@ -304,3 +307,31 @@ def test_means_of_rows_have_the_means_of_their_parts_and_of_the_ends_of_their_in
     (mean,) = mean_over(rows, "target", target="others")
     assert (mean["low"], mean["high"], mean["over"]) == (pytest.approx(0.4), pytest.approx(0.7), "items")
     assert [float(part) for part in mean["parts"].split()] == pytest.approx([0.6] * 20)
+
+
+def test_words_of_tables_and_figures_are_filled_in():
+    words = Captions(
+        {
+            "shared": "Means of it.",
+            "table": {"title": "In {language}", "notes": ["{shared}", "Of {language}."]},
+            "figure": {"title": "By layer", "caption": "{model}: {shared}", "xlabel": "layer", "log": True},
+        }
+    )
+    assert words.table("table", "And more.", language="nl") == {
+        "title": "In nl",
+        "notes": ["Means of it.", "Of nl.", "And more."],
+        "corner": "",
+    }
+    assert words.table("figure", model="mini")["notes"] == ["mini: Means of it."]  # a figure as a table
+    (figure,) = words.figure("figure-1", [Panel("", [])], like="figure", model="mini")
+    assert (figure.name, figure.caption, figure.xlabel, figure.log) == ("figure-1", "mini: Means of it.", "layer", True)
+    assert words.figure("figure", [], model="mini") == []  # nothing was drawn
+
+
+def test_ratios_over_several_languages_have_a_geometric_mean():
+    cells = {("before", "nl"): 2.0, ("before", "de"): 5.0, ("after", "nl"): 4.0, ("after", "de"): 40.0}
+    rows = [row("perplexity", value, plan=plan, target=target, seed=0) for (plan, target), value in cells.items()]
+    at = {"measure": "perplexity", "plan": "after", "target": ["nl", "de"], "base": {"plan": "before"}}
+    assert Results(frame(rows)).values(**at, log=True) == pytest.approx({0: 4.0})  # of 2 and 8
+    assert Results(frame(rows)).values(**at) == pytest.approx({0: 18.5})  # of 2 and 35
+    assert by_seed([{0: 1.0, 1: 2.0}, {1: 4.0}], min) == {1: 2.0}

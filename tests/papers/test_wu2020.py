@@ -13,6 +13,7 @@ from scipy import stats
 import isogloss as ig
 from isogloss.figure import as_text
 from isogloss.papers import wu2020 as paper
+from isogloss.papers.data_sets import first_bytes
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
 from isogloss.papers.results import Results, mean_over
 from isogloss.runs import read_facts, read_rows
@@ -488,7 +489,7 @@ def test_text_that_is_missing_is_one_sentence(text, size, part, tmp_path, monkey
 
 
 def test_lines_are_cut_at_so_many_bytes():
-    assert paper.cut(["éé", "b", "c"], 7) == ["éé", "b"] and paper.cut(["abc"], 3) == []
+    assert first_bytes(["éé", "b", "c"], 7) == ["éé", "b"] and first_bytes(["abc"], 3) == []
 
 
 # ---------------------------------------------------------------------------------------------- from end to end

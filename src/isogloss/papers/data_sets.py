@@ -6,20 +6,25 @@ translations of each other keep the same rows. Sentences of treebanks have ids, 
 that must serve as development and test set is halved by hashes, too.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from isogloss.errors import InputError, require
-from isogloss.text.corpora import Bitext
+from isogloss.text.corpora import Bitext, letters
 from isogloss.text.readers.examples import NLI, SentencePair, read_pairs
 from isogloss.text.readers.lines import read_lines
+from isogloss.text.readers.parallel import Pair, PairSource
 from isogloss.text.sampling import hash_fraction
 
 TAB = "\t"
+LONGEST = 400  # characters of a side of a pair
+HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
 T = TypeVar("T")
 
 
@@ -102,6 +107,91 @@ def balanced(pairs: Sequence[tuple[SentencePair, SentencePair]]) -> list[tuple[S
     rows = {label: [number for number, (pair, _) in enumerate(pairs) if pair.label == label] for label in NLI}
     fewest = min(map(len, rows.values()))
     return [pairs[at] for at in sorted(at for numbers in rows.values() for at in drawn(numbers, fewest))]
+
+
+# ------------------------------------------------------------------------------------------------ running text
+
+
+def sentences_of(paragraph: str) -> list[str]:
+    """A paragraph cut behind end marks, since a model reads so many tokens of a line and no more.
+
+    >>> sentences_of("It rains. Still! 下雨了。还在下。")
+    ['It rains.', 'Still!', '下雨了。', '还在下。']
+    """
+    parts = re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", paragraph)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def first_bytes(lines: Sequence[str], size: int) -> list[str]:
+    """The first lines that together have at most so many bytes, ends of lines counted.
+
+    >>> first_bytes(["abc", "d", "ef"], 6)
+    ['abc', 'd']
+    """
+    ends = np.cumsum([len(line.encode("utf-8")) + 1 for line in lines])
+    return list(lines[: int(np.searchsorted(ends, size, side="right"))])
+
+
+# ------------------------------------------------------------------------------------------------ parallel text
+
+
+def choose_pairs(
+    sources: Mapping[str, Sequence[PairSource]],
+    languages: tuple[str, str],
+    tests: Collection[str],
+    most: Mapping[str, int | None],
+) -> tuple[dict[str, list[Pair]], int]:
+    """Pairs of two languages to align with, without a sentence of any test.
+
+    Of each source the pairs with the lowest hash are taken. A pair is left out where either side is a sentence of a
+    test in letters and digits alone: a comma or a capital more does not make it another.
+
+    Args:
+        sources: by name.
+        languages: the source and the other.
+        tests: sentences by their letters.
+        most: how many pairs are taken of a source, by its name; None for all.
+
+    Returns:
+        The pairs by the name of their source, the lowest hash first, and how many were left out for the tests.
+    """
+    chosen, left_out = {}, 0
+    for name, several in sources.items():
+        usable: set[Pair] = set()
+        for pair in (pair for source in several if source.languages == languages for pair in source.open()):
+            first, second = (" ".join(side.split()) for side in pair)
+            if first and second and max(len(first), len(second)) <= LONGEST:
+                if letters(first) in tests or letters(second) in tests:
+                    left_out += 1
+                else:
+                    usable.add((first, second))
+        if usable:
+            ordered = sorted(usable, key=lambda pair: hash_fraction("\t".join(pair)))
+            chosen[name] = ordered[: most[name]]
+    require(chosen, f"there is no parallel text of {' and '.join(languages)} to align with")
+    return chosen, left_out
+
+
+# ------------------------------------------------------------------------------------------------ questions
+
+
+def question_files(data: Path, train: int, dev: int) -> dict[str, str]:
+    """Questions of SQuAD to train on and, of other articles, to choose by: at most so many of each.
+
+    Those are taken whose contexts have the lowest hashes.
+    """
+    parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for article in json.loads("".join(read_lines(find_file(data, "squad/train-v1.1*.json"))))["data"]:
+        parts[hash_fraction(article["title"]) < HELD_ARTICLES] += article["paragraphs"]
+    files = {}
+    for name, held, left in (("train", False, train), ("dev", True, dev)):
+        chosen = []
+        for paragraph in sorted(parts[held], key=lambda paragraph: hash_fraction(paragraph["context"])):
+            chosen += [{**paragraph, "qas": paragraph["qas"][:left]}] if left else []
+            left -= len(paragraph["qas"][:left])
+        content = {"data": [{"title": "", "paragraphs": chosen}]}
+        files[f"qa/squad-{name}.json"] = json.dumps(content, ensure_ascii=False)
+    return files
 
 
 # ------------------------------------------------------------------------------------------------ treebanks, entities

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -50,29 +50,14 @@ PLANS = {
 NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
-PUBLISHED = evidence.published("hussain2020")
+PUBLISHED, CAPTIONS = evidence.published("hussain2020"), evidence.captions("hussain2020")
+SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-
-# What the released code does otherwise than the paper says, in words and as options of drift. None is ever on by
-# itself: they are here so that the effect of each can be shown.
-DEFECTS: paper.Defects = {
-    "no-mask": ("no attention mask is given, so that padding is read as text", {"attend_padding": True}),
-    "two-batches": ("perplexity is read on the first 32 sentences of each text", {"read_first": 32}),
-    "redrawn": ("the masks of the validation texts are drawn anew at each reading", {"redraw_masks": True}),
-    "worst": ("the model with the worst reading is kept as the best", {"keep_worst": True}),
-    "by-position": (
-        "distances compare position with position, special tokens and padding among them",
-        {"by_position": True},
-    ),
-    "no-dropout": ("there is no dropout while the model trains", {"dropout": False}),
-}
+DEFECTS = paper.read_defects("hussain2020")  # what the released code does otherwise than the paper says
 SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
-
-
-SCALES, OPTIONS = paper.read_scales("hussain2020")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -366,7 +351,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     return Claim(name, statement, contrasts)
 
 
-TESTS = sorted(float(line["value"]) for line in PUBLISHED.where(measure="perplexity", data="test"))  # native last
+TESTS = sorted(PUBLISHED.values(measure="perplexity", data="test"))  # native last
 
 
 @Claim(
@@ -472,10 +457,6 @@ CLAIMS = (
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-SOURCE = (
-    "Published: on mBERT and Dutch, ± the s.d. it prints. The released code reads 32 sentences under masks drawn anew, "
-    "and keeps the worst model as the best."
-)
 SHOWN = 1500  # the last step of figure 2
 LAYERS = (
     ("figure-1", "Figure 1", GRADUAL, (1, 8, 11, 12)),
@@ -490,27 +471,26 @@ LAYERS = (
 def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
     counts = [len(seeds) for each in PLANS if (seeds := _test(results, each))]
-    measured = evidence.seeds_note(counts or [0], "geometric means")
-    language, columns = short_name(_language(results)), dict[str, Any]()
-    for label, target, code in ((language, "tuned", _language(results)), ("others", OTHERS, OTHERS)):
+    code, language = _language(results), short_name(_language(results))
+    words = {"language": language, "seeds": evidence.seeds_note(counts or [0], "geometric means")}
+    columns: dict[str, Any] = {}
+    for label, target, own in ((language, "tuned", code), ("others", OTHERS, OTHERS)):
         columns[f"{label}, published"] = {"read": _published, "target": target}
-        columns[f"{label}, measured"] = {"read": partial(_at_step, results), **_at(results, code), "plan": ALL}
-    last = sorted(results.distinct("step", **_at(results, _language(results)), plan=ALL))[-1:]
+        columns[f"{label}, measured"] = {"read": partial(_at_step, results), **_at(results, own), "plan": ALL}
+    last = sorted(results.distinct("step", **_at(results, code), plan=ALL))[-1:]
     steps = {f"{step:,}": {"step": step} for step in (*(step - 1 for step in STEPS), *last)}
-    title = f"Table 1: perplexity per token while all layers are tuned on {language}"
-    made = evidence.grid(results, title, steps, columns, [SOURCE, measured], corner="step")
+    made = evidence.grid(results, steps, columns, **CAPTIONS.table("table-1", **words))
 
     tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
-    rows: list[tuple[str, str, str, dict[str, str]]] = [(title, tests[each], each, {}) for each, title in PLANS.items()]
-    rows.append(("native model, not tuned", tests[UNTUNED], UNTUNED, {"model": _native(results)}))
-    rows.append(("tuned model, before", NOTHING, UNTUNED, {"model": results.model}))
-    lines = [
-        [title, known, *(_cell(_test(results, each, unit, **own)) for unit in UNITS)]
-        for title, known, each, own in rows
-    ]
-    heads = ["trained", "per token, published", "per token, measured", "per character, measured"]
-    notes = [SOURCE, measured, "Perplexities per token of models with different vocabularies cannot be compared."]
-    made.append(Table(f"Table 2: test perplexity of {language} by what is trained", heads, lines, notes))
+    rows: dict[str, Any] = {title: {"each": each} for each, title in PLANS.items()}
+    rows["native model, not tuned"] = {"each": UNTUNED, "model": _native(results)}
+    rows["tuned model, before"] = {"each": UNTUNED, "model": results.model}
+    columns = {
+        "per token, published": {"read": lambda each, model="": NOTHING if model == results.model else tests[each]}
+    }
+    for unit in UNITS:
+        columns[f"per {unit}, measured"] = {"read": lambda **at: _cell(_test(results, **at)), "unit": unit}
+    made += evidence.grid(results, rows, columns, **CAPTIONS.table("table-2", **words))
 
     # Other languages by plan, and each language where all layers train: at first, lowest, at last.
     wanted = [(title, each, OTHERS) for each, title in PLANS.items()]
@@ -525,15 +505,10 @@ def tables(results: Results) -> list[Table]:
         ratios = (over_seeds(values, log=True).share for values in (_factors(curve), rises))
         lines.append([title, at[0], at[1], _span(lowest_steps), at[2], *ratios])
         second = second or f"step {curve.steps[1]:,.0f}"
-    heads = ["trained", "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]
-    notes = [
-        "Not in the paper. Lowest: of the mean of the other seeds, so that the rise from there, read in the seed that "
-        "is left, is no product of the choice.",
-        measured,
-    ]
-    made.append(Table("Other languages while one is tuned: perplexity per token", heads, lines, notes))
-    made += _defect_table(results)
-    return [table for table in made if table.rows]
+    told = CAPTIONS.table("others", **words)
+    heads = [told["corner"], "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]
+    made += [Table(told["title"], heads, lines, told["notes"])] if lines else []
+    return made + _defect_table(results)
 
 
 def _conditions(results: Results) -> list[tuple[str, str]]:
@@ -558,13 +533,8 @@ def _defect_table(results: Results) -> list[Table]:
         f"{condition.removeprefix('legacy:')}, {PLANS[each]}": {**how, "plan": each, "condition": condition}
         for each, condition in _conditions(results)
     }
-    notes = [
-        "In per cent of the same reading without the defect: perplexity per token, and distances over the layers that "
-        "moved. Means over the readings of a training, and how far these stray around it.",
-        *(f"{name}: {words}." for name, (words, _) in DEFECTS.items()),
-    ]
-    title = "What each defect of the released code does"
-    return evidence.grid(results, title, rows, columns, notes, corner="trained with")
+    notes = (f"{name}: {words}." for name, (words, _) in DEFECTS.items())
+    return evidence.grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
 
 
 def _defect_figures(results: Results) -> Iterator[Figure]:
@@ -583,10 +553,9 @@ def _defect_figures(results: Results) -> Iterator[Figure]:
             own = [replace(panel, log=True) for panel in evidence.panels(results, read, lines, over="step")]
             own += [replace(panel, xlabel="layer") for panel in evidence.panels(results, moved, lines)]
             drawn += [replace(panel, title=f"{condition.removeprefix('legacy:')}: {panel.title}") for panel in own]
-        caption = f"{results.model}, {PLANS[each]}: perplexity per token, and L2 to {to} after the last update. "
-        caption += evidence.bands(len(results.distinct("seed", **_at(results, language), plan=each)))
-        title = f"What each defect of the released code does, {PLANS[each]}"
-        yield Figure(f"legacy-{re.sub('[:/]', '-', each)}", title, caption, drawn, columns=3)
+        bands = evidence.bands(len(results.distinct("seed", **_at(results, language), plan=each)))
+        name, words = f"legacy-{re.sub('[:/]', '-', each)}", {"model": results.model, "plan": PLANS[each], "to": to}
+        yield from CAPTIONS.figure(name, drawn, like="legacy", **words, bands=bands)
 
 
 def _published(step: int, target: str) -> str:
@@ -608,57 +577,52 @@ def _at_step(results: Results, **at: Any) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
-    model, made, language = results.model, [], _language(results)
-    for name, title, each, blocks in LAYERS:
-        panels, reach, seeds = [], 0.0, 0
-        for block, curve in _distances(results, each).items():
-            if block in blocks:
-                printed = PUBLISHED.where(measure="l2_drift", plan=each, layer=block)
-                ends = " → ".join(f"{float(line['value']):.2f}" for line in printed[:2])
-                line = curve.line(PLANS[each])
-                panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
-                reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
-        caption = (
-            f"{model} to the native model {_native(results)}, {PLANS[each]}: mean L2 between the vectors of the same "
-            f"words of validation text. {evidence.bands(seeds)} Thin lines end epochs; every panel spans as much. The "
-            "paper's values are of wider models, by position rather than by word."
-        )
-        heading = f"{title}: distance to the native model, {PLANS[each]}"
-        # One span for all panels, as in the paper: what moves little looks so.
-        made.append(Figure(name, heading, caption, panels, "L2 distance", reach=1.08 * reach))
-    own, others = (_perplexity(results, ALL, target) for target in (language, OTHERS))
-    if own is not None and others is not None:
-        made.insert(1, _perplexity_figure(model, language, own, others))
-    made += _defect_figures(results)
-    return [figure for figure in made if figure.panels]
+    first, *others = (_distance_figure(results, *drawn) for drawn in LAYERS)
+    return [*first, *_perplexity_figure(results), *chain(*others), *_defect_figures(results)]
 
 
-def _perplexity_figure(model: str, language: str, own: Curves, others: Curves) -> Figure:
+def _distance_figure(results: Results, name: str, number: str, each: str, blocks: Sequence[int]) -> list[Figure]:
+    """The distance of some blocks to the native model under a plan, the paper's first and last value in the titles."""
+    panels, reach, seeds = [], 0.0, 0
+    for block, curve in _distances(results, each).items():
+        if block in blocks:
+            printed = PUBLISHED.values(measure="l2_drift", plan=each, layer=block)
+            ends = " → ".join(map("{:.2f}".format, printed[:2]))
+            line = curve.line(PLANS[each])
+            panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
+            reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
+    filled = {"model": results.model, "native": _native(results), "plan": PLANS[each], "bands": evidence.bands(seeds)}
+    # One span for all panels, as in the paper: what moves little looks so.
+    made = CAPTIONS.figure(name, panels, like="figure", number=number, **filled)
+    return [replace(figure, reach=1.08 * reach) for figure in made]
+
+
+def _perplexity_figure(results: Results) -> list[Figure]:
     """Figure 2: the curves of what is tuned on and of the others, the paper's values as dots."""
-    last = float(own.steps[-1])
-    until = min(SHOWN, last)
-    sides = ((own, short_name(language)), (others, "other languages"))
+    language = short_name(_language(results))
+    sides = {language: _language(results), "other languages": OTHERS}
+    curves = {label: own for label, code in sides.items() if (own := _perplexity(results, ALL, code))}
+    if len(curves) < len(sides):
+        return []
+    own = curves[language]
+    until = min(SHOWN, float(own.steps[-1]))
     dots = []
     for target, name in (("tuned", "Dutch"), (OTHERS, "other languages")):
         read = {int(line["step"]) - 1: float(line["value"]) for line in PUBLISHED.where(target=target, plan=ALL)}
         steps = sorted(step for step in read if step <= until)
         if len(steps) >= evidence.LEAST:  # a training of a few steps has nothing to be compared with
             dots.append(Line(f"{name}, published", steps, [read[step] for step in steps], dots=True))
-    lines = [curves.line(name, until=until, log=True) for curves, name in sides]
+    lines = [each.line(label, until=until, log=True) for label, each in curves.items()]
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
-    if last > until:
-        lines = [curves.line(name, log=True) for curves, name in sides]
+    if own.steps[-1] > until:
+        lines = [each.line(label, log=True) for label, each in curves.items()]
         panels.append(Panel("the whole training", lines, _epochs(own)))
-    caption = (
-        f"{model}, {PLANS[ALL]} tuned on {short_name(language)}; perplexity per token, read on whole texts "
-        f"under fixed masks. {evidence.bands(len(own.seeds))}"
-    )
-    caption += (
+    circles = (
         " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are drawn "
         "anew."
     ) * bool(dots)
-    title = "Figure 2: perplexity of what is tuned on, and of the others"
-    return Figure("figure-2", title, caption, panels, "perplexity per token", log=True)
+    filled = {"model": results.model, "plan": PLANS[ALL], "language": language, "bands": evidence.bands(len(own.seeds))}
+    return CAPTIONS.figure("figure-2", panels, **filled, circles=circles)
 
 
 def _epochs(curves: Curves) -> list[float]:

@@ -35,7 +35,8 @@ from isogloss.runs.table import Row, frame, mean_rows, records, row
 from isogloss.text import read_bitext
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
-PUBLISHED = evidence.published("jexus2020")
+PUBLISHED, CAPTIONS = evidence.published("jexus2020"), evidence.captions("jexus2020")
+SCALES, OPTIONS = paper.read_scales("jexus2020")
 NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many blocks; layers to either side that are near
 MARGIN = 0.02  # within which English accuracy counts as the same
 DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dutch
@@ -55,9 +56,6 @@ WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
-
-
-SCALES, OPTIONS = paper.read_scales("jexus2020")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -328,7 +326,7 @@ def tables(results: Results) -> list[Table]:
     codes = [code for code in (*_languages(results), OTHERS) if code != DUTCH]
     targets = {target_title(code): {"target": code} for code in codes}
     chance = percent(over_seeds(results.values("floor", **SCORES, target=results.source)).value)
-    notes = ["The post's own table is an image whose numbers are not available."]
+    notes = []
     if results.source == "en":
         notes.append(
             "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
@@ -336,32 +334,24 @@ def tables(results: Results) -> list[Table]:
     if DUTCH in _languages(results):
         notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
     notes.append(f"Of the epoch that {source} development data chooses. Shuffled answers score {chance}.")
-    title = f"Table 1: accuracy (%) of inference, trained in {source} with N layers frozen"
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
-    made = evidence.grid(results, title, points, columns, notes, corner="N", known=PUBLISHED)
-    title = "Table 2: the same of the epoch that each target's own development set chooses"
-    note = "An upper bound, which zero-shot transfer does not have: no finding rests on it."
+    words = CAPTIONS.table("table-1", *notes, source=source)
+    made = evidence.grid(results, points, columns, **words, known=PUBLISHED)
     rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
-    made += evidence.grid(results, title, rows, others, [note], corner="N")
+    made += evidence.grid(results, rows, others, **CAPTIONS.table("table-2"))
     codes = results.distinct("target", measure=list(CORRELATIONS))
     how = {"read": results.interval, "form": "{:.2f}".format}
     rows = {"pooled" if code == OTHERS else target_title(code): {"target": code, **how} for code in codes}
     kinds = {f"{unit}, {kind}": {"unit": unit, "measure": kind} for kind in CORRELATIONS for unit in ALIGNMENT}
-    note = (
-        "Of accuracy with N layers frozen and alignment at layer N of the model as it was, over the "
-        f"{''.join(map(str, results.distinct('n', measure='spearman')[:1]))} N from 0 on. Pooled: within the languages "
-        "of XNLI. Brackets: 95%, of fewer layers than there are, since neighbours are alike."
-    )
-    title = "Table 3: correlation of accuracy with alignment"
-    return made + evidence.grid(results, title, rows, kinds, [note], corner="language")
+    count = "".join(map(str, results.distinct("n", measure="spearman")[:1]))
+    return made + evidence.grid(results, rows, kinds, **CAPTIONS.table("table-3", count=count))
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
-    model, source, languages = results.model, target_title(results.source), _languages(results)
-    frozen, dutch = _frozen(results), DUTCH in languages
-    seeds = len(_curves(results, results.source).seeds) if frozen else 0
+    languages, frozen = _languages(results), _frozen(results)
+    dutch, seeds = DUTCH in languages, len(_curves(results, results.source).seeds) if frozen else 0
     # Bands of the source and the mean alone, so that the eye can follow them.
     lines = {
         target_title(code): {
@@ -375,40 +365,14 @@ def figures(results: Results) -> list[Figure]:
     pairs = {
         target_title(code): {**_pair(results, code), "look": {"hue": hue}} for hue, code in enumerate(languages) if hue
     }
-    made = [
-        Figure(
-            "accuracy-by-frozen-layers",
-            "Accuracy by the number of frozen layers",
-            f"{model}, trained in {source}, zero-shot elsewhere. N = -1: nothing is frozen; 0: embeddings; N: "
-            "embeddings and blocks 1 to N. Dashed: shuffled answers. The mean is over targets on XNLI."
-            f"{f' Bands: t intervals over {seeds} seeds.' * (seeds >= evidence.LEAST)}"
-            f"{' Dutch is of other data, SICK-NL, and not in the mean.' * dutch}",
-            evidence.panels(results, shown, lines, over=frozen, floor=True),
-            "accuracy",
-            xlabel="N, frozen layers",
-        ),
-        Figure(
-            "alignment-by-layer",
-            "How well languages are aligned, by layer",
-            f"{model} as it was before any task, {source} with each language; P@1 and word agreement are means of both "
-            "directions. Layer 0 is the embedding output."
-            f"{' Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels.' * dutch}",
-            evidence.panels(results, ALIGNMENT, pairs),
-            "alignment",
-            xlabel="layer",
-        ),
-        Figure(
-            "accuracy-against-alignment",
-            "Accuracy with N layers frozen against the alignment of layer N",
-            "Each circle is one N from 0 on and one language: alignment at layer N of the model as it was, and "
-            "accuracy with N layers frozen (mean over seeds), both less the language's mean over N. In brackets: rank "
-            "correlation within languages, pooled over those of XNLI.",
-            list(_against(results)),
-            "accuracy, less its mean",
-            xlabel="alignment at layer N, less its mean",
-        ),
-    ]
-    return [figure for figure in made if figure.panels]
+    model = {"model": results.model, "source": target_title(results.source)}
+    bands = f" Bands: t intervals over {seeds} seeds." * (seeds >= evidence.LEAST)
+    apart = " Dutch is of other data, SICK-NL, and not in the mean." * dutch
+    other_text = " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels." * dutch
+    accuracy = evidence.panels(results, shown, lines, over=frozen, floor=True)
+    made = CAPTIONS.figure("accuracy-by-frozen-layers", accuracy, **model, bands=bands, dutch=apart)
+    made += CAPTIONS.figure("alignment-by-layer", evidence.panels(results, ALIGNMENT, pairs), **model, dutch=other_text)
+    return made + CAPTIONS.figure("accuracy-against-alignment", list(_against(results)))
 
 
 def _against(results: Results) -> Iterator[Panel]:

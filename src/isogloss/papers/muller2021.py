@@ -31,6 +31,8 @@ from isogloss.runs.table import START, UNTUNED, Row, frame, mean_rows, records, 
 from isogloss.text import read_bitext
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
+CAPTIONS = evidence.captions("muller2021")
+SCALES, OPTIONS = paper.read_scales("muller2021")
 REFERENCE = "freeze:-1"
 PAIRS = tuple(f"reinit:{first}-{first + 1}" for first in range(1, 12, 2))
 PLANS = {REFERENCE: "reference", **{plan: plan.removeprefix("reinit:") for plan in PAIRS}}
@@ -47,25 +49,10 @@ WINDOWS = 203  # sentences of four windows of 200, each shifted by one
 MINI = ("en", "nl", "de", "fr", "es", "ru", "zh")
 ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
 KNOWN: Mapping[str, Sequence[str]] = {"mini": MINI}  # what a model was pretrained on, where not on all that is tested
-# How the released code compares languages otherwise than the paper says, in words and as options of transfer.
-DEFECTS: paper.Defects = {
-    "windows": (
-        "the four batches are sentences i to i + size for i = 0 to 3, almost the same ones",
-        {"cka_shifted": True},
-    ),
-    "batch-25": ("a batch has 25 sentences", {"cka_batch": 25}),
-    "batch-200": ("a batch has 200 sentences", {"cka_batch": 200}),
-    "specials": (
-        "special tokens are written into the text and added again, and one on each side stays in the mean",
-        {"cka_specials": True},
-    ),
-}
+DEFECTS = paper.read_defects("muller2021")  # how the released code compares languages otherwise than the paper says
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
-
-
-SCALES, OPTIONS = paper.read_scales("muller2021")
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -254,7 +241,7 @@ def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     points = {}
     for number, plan in enumerate(PAIRS):
         moved = [results.values(**test, plan=plan, base={"plan": REFERENCE}) for test in tests]
-        points[1 + 2 * number] = evidence.mean_by_seed(moved)
+        points[1 + 2 * number] = evidence.by_seed(moved)
     return evidence.curves_of(points)
 
 
@@ -304,8 +291,7 @@ def above_chance(results: Results, task: str) -> Iterator[Contrast]:
                 margins[source, test["target"]] = less(scores, floors)
     needed(margins, "there is no chance score")
     worst = min(margins, key=lambda pair: over_seeds(margins[pair]).value)
-    seeds = set.intersection(*map(set, margins.values()))
-    least = {seed: min(margin[seed] for margin in margins.values()) for seed in sorted(seeds)}
+    least = evidence.by_seed(margins.values(), min)
     words = f"at least {{}} points above it, from {worst[0]} to {worst[1]}, the least of {len(margins)}"
     yield Contrast(words, least, form=signed)
 
@@ -385,12 +371,6 @@ CLAIMS = (above_chance, first_pair, depth, small_at_home, upper_layers, unchange
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 SCORES = {"las": "labelled attachment score", "accuracy": "accuracy", "span_f1": "span F1"}
-LAST = (
-    "Points, of the model after its last update. The reference's column is its score; the others are differences to "
-    "it, seed by seed, when the weights of these two layers begin anew. Chance: the reference's answers dealt out at "
-    "random."
-)
-NOT_READ = "No number of the paper could be read, so none stands beside these; thresholds of the findings are our own."
 TRAINING = {UNTUNED: "before training", REFERENCE: "after training"}
 SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
 
@@ -402,97 +382,70 @@ def tables(results: Results) -> list[Table]:
     chance = {"column": "floor", "read": lambda **at: percent(over_seeds(results.values(**at)).value)}
     columns["chance"] = {"plan": REFERENCE, **chance}
     first: dict[str, Any] = {}
-    others: dict[str, dict[str, Any]] = {}
+    others: list[Table] = []
     for task in _tasks(results):
-        targets = others.setdefault(f"Table 2, {NAMES[task]}: every target language, {SCORES[TASKS[task]]}", {})
-        domains = others.setdefault(f"Table 3, {NAMES[task]}: other domains, by test set", {})
+        targets, domains = dict[str, Any](), dict[str, Any]()
         for source in _sources(results, task):
             (home, *mains), further = _tests(results, task, source)
             first |= {f"{NAMES[task]} {source} → {source}": home, f"{NAMES[task]} {source} → X": _others(task, source)}
             targets |= {f"{source} → {test['target']}": test for test in mains}
             domains |= {f"{source} → {test['data']}": test for test in further}
             domains[f"{source} → X, {DOMAINS}"] = {**_others(task, source), "data": DOMAINS}
-    title = "Table 1: layers that begin anew, in the source language and on average over the others (X)"
-    made = evidence.grid(results, title, first, columns, [LAST, NOT_READ])
-    for title, rows in others.items():
-        made += evidence.grid(results, title, rows, columns, [LAST])
-    return made
+        for name, rows in (("table-2", targets), ("table-3", domains)):
+            told = CAPTIONS.table(name, task=NAMES[task], score=SCORES[TASKS[task]])
+            others += evidence.grid(results, rows, columns, **told)
+    return evidence.grid(results, first, columns, **CAPTIONS.table("table-1")) + others
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
-    tasks, model = _tasks(results), results.model
+    tasks = _tasks(results)
     homes = [_tests(results, task, source)[0][0] for task in tasks for source in _sources(results, task)]
-    over = evidence.bands(min((len(results.values(**home, plan=REFERENCE)) for home in homes), default=0))
-    pairs, gaps = [], []
+    seeds = min((len(results.values(**home, plan=REFERENCE)) for home in homes), default=0)
     sources = list(dict.fromkeys(home["source"] for home in homes))
-    for task in tasks:
+    gaussian = {**SIMILARITY, "measure": "cka_rbf"}
+    as_published = {**gaussian, "condition": results.distinct("condition", measure="cka_rbf"), "plan": UNTUNED}
+    by_layer: dict[str, dict[str, Any]] = {
+        "figure-1": {label: {**SIMILARITY, "plan": plan} for plan, label in TRAINING.items()},
+        "figure-1-gaussian": {label: {**gaussian, "plan": plan} for plan, label in TRAINING.items()}
+        | {
+            "chance": {**gaussian, "plan": UNTUNED, "column": "floor"},
+            "before, as published": as_published,
+            "chance, as published": {**as_published, "column": "floor"},
+        },
+        "figure-2": {
+            PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}": {**MOVED, "plan": plan} for plan in SHOWN
+        },
+    }
+    titles = {NAMES[task]: {"task": task} for task in tasks}
+    words = {"model": results.model, "bands": evidence.bands(seeds)}
+    ticks = {1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)}
+    cost = CAPTIONS.figure("figure-pairs", list(_cost_of_pairs(results)), **words)
+    made = [replace(figure, ticks=ticks) for figure in cost]
+    for name, curves in by_layer.items():
+        made += CAPTIONS.figure(name, evidence.panels(results, titles, curves), **words)
+    return made + CAPTIONS.figure("figure-3", list(_gaps(results, sources)), **words)
+
+
+def _cost_of_pairs(results: Results) -> Iterator[Panel]:
+    """What each pair of layers costs, a panel a task: at home and elsewhere."""
+    for task in _tasks(results):
         sides = {"source": _changes(results, task, home=True), "others": _changes(results, task, home=False)}
-        pairs.append(Panel(NAMES[task], [each.line(label, scale=100) for label, each in sides.items() if each]))
+        if lines := [each.line(label, scale=100) for label, each in sides.items() if each]:
+            yield Panel(NAMES[task], lines)
+
+
+def _gaps(results: Results, sources: Sequence[str]) -> Iterator[Panel]:
+    """A circle for every target: what it loses against its similarity to the source, which has a colour."""
+    for task in _tasks(results):
         lines = []
         for source, points in _points(results, task, REFERENCE).items():
             near, lost = [similarity[None] for _, similarity in points], [100 * gap for gap, _ in points]
             lines.append(Line(f"from {source}", near, lost, dots=True, hue=sources.index(source)))
         relation = results.interval(measure=RELATION, task=task, plan=REFERENCE, layer=None)
         value = f": {relation.say('{:.2f}'.format)}" if relation is not None else ""
-        gaps += [Panel(f"{NAMES[task]}{value}", lines)] if lines else []
-    made = [
-        Figure(
-            "figure-pairs",
-            "What re-initialised layers cost",
-            f"{model}: what the score loses when two layers begin anew, beside the reference of the same seed. Means "
-            f"over sources. {over}",
-            [panel for panel in pairs if panel.lines],
-            "difference in points",
-            xlabel="layers anew",
-            ticks={1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)},
-        )
-    ]
-    gaussian = {**SIMILARITY, "measure": "cka_rbf"}
-    published = {**gaussian, "condition": results.distinct("condition", measure="cka_rbf"), "plan": UNTUNED}
-    by_layer: list[tuple[str, str, str, str, dict[str, Any]]] = [
-        (
-            "figure-1",
-            "Figure 1: source and target, layer by layer",
-            "CKA",
-            "CKA of the source's sentences with those of each target, mean over targets and sources, on parallel text; "
-            f"debiased and linear, 0 for unrelated sentences. {over}",
-            {label: {**SIMILARITY, "plan": plan} for plan, label in TRAINING.items()},
-        ),
-        (
-            "figure-1-gaussian",
-            "Figure 1 with Gaussian kernels, and what chance gives",
-            "CKA",
-            "the same with Gaussian kernels over four batches, as the paper has it; biased, so that chance lies far "
-            "above 0. As published: batches that are almost the same sentences, and smaller.",
-            {label: {**gaussian, "plan": plan} for plan, label in TRAINING.items()}
-            | {
-                "chance": {**gaussian, "plan": UNTUNED, "column": "floor"},
-                "before, as published": published,
-                "chance, as published": {**published, "column": "floor"},
-            },
-        ),
-        (
-            "figure-2",
-            "Figure 2: what training changes, layer by layer",
-            "CKA with the start",
-            "the model after training with itself before, the same sentences and layer: debiased linear CKA, mean over "
-            f"languages and sources. {over}",
-            {PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}": {**MOVED, "plan": plan} for plan in SHOWN},
-        ),
-    ]
-    titles = {NAMES[task]: {"task": task} for task in tasks}
-    for name, title, ylabel, caption, curves in by_layer:
-        drawn = evidence.panels(results, titles, curves)
-        made.append(Figure(name, title, f"{model}: {caption}", drawn, ylabel, xlabel="layer"))
-    caption = (
-        f"{model}, the reference after training: a circle is a target language. Similarity is CKA with the source, the "
-        "mean over layers 1 and up; gap is what the score loses from source to target. Above each panel, the rank "
-        "correlation within sources, with an interval over targets."
-    )
-    title, xlabel = "Figure 3: gap and similarity", "CKA of source and target"
-    made.append(Figure("figure-3", title, caption, gaps, "gap in points", xlabel=xlabel))
-    return [figure for figure in made if figure.panels]
+        if lines:
+            yield Panel(f"{NAMES[task]}{value}", lines)
 
 
 PAPER = paper.Paper("muller2021", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

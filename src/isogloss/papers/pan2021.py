@@ -15,7 +15,6 @@ pairs and examples and the same head for each. In the rows `plan` is the alignme
 `tatoeba`). Retrieval is centred cosine, CKA debiased.
 """
 
-import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,13 +24,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-import numpy as np
-
 from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
-from isogloss.papers import paper, results as evidence
-from isogloss.papers.data_sets import as_lines, balanced, drawn, find_file, inference_files, pair_table, read_sick
+from isogloss.papers import data_sets as cuts, paper, results as evidence
 from isogloss.papers.jexus2020 import DUTCH
 from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, less, over_seeds
 from isogloss.recipes.jobs import Job
@@ -42,11 +38,11 @@ from isogloss.text.corpora import letters
 from isogloss.text.readers.conll import read_treebank
 from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
-from isogloss.text.sampling import hash_fraction
+from isogloss.text.readers.parallel import find_pairs
 
 ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
-PUBLISHED = evidence.published("pan2021")
+PUBLISHED, CAPTIONS = evidence.published("pan2021"), evidence.captions("pan2021")
+SCALES, OPTIONS = paper.read_scales("pan2021")
 RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
 # What tables call the alignments, and what they are trained with; those on less text are added by the scale.
@@ -65,8 +61,6 @@ TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
 TATOEBA_TRAIN = "tatoeba_train"
 SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k", "pairs")
-LONGEST = 400  # characters of a side of a pair
-HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
 # Languages that a test has besides English, or besides the invented one that stands for it.
 COVERED = {
     "xnli": ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh", "qab", "qac"),
@@ -76,9 +70,6 @@ COVERED = {
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
-
-
-SCALES, OPTIONS = paper.read_scales("pan2021")
 
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
@@ -113,14 +104,12 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
 def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str) -> Iterator[Job]:
     """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
-    seeds, alignments, tasks = range(request.seeds), alignments_of(scale), _tasks(scale, texts.path)
-
-    def folder(name: str, seed: int) -> Path:
-        return request.out / "jobs" / f"align-{name.rstrip('%')}-seed-{seed}"
+    seeds, names, tasks = range(request.seeds), list(alignments_of(scale)), _tasks(scale, texts.path)
+    aligned = {(name, seed): _align(request, scale, texts, model, name, seed) for seed, name in product(seeds, names)}
 
     def reading(part: str, name: str, seed: int, condition: str | None = None) -> Job:
         """A job that reads the model of an alignment, or the one before: it is mapped, or fine-tuned on a condition."""
-        needs = [] if name == BEFORE else [folder(name, seed)]
+        needs = [] if name == BEFORE else [aligned[name, seed].folder]
         first = str(needs[0] / "model") if needs else model
         called = f"{part}-switched" if condition == SWITCHED else part
         job = f"{called}-{name.rstrip('%')}" + f"-seed-{seed}" * (part != "map" or name != BEFORE)
@@ -132,23 +121,28 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
         options |= {"switch": SWITCH, "switch_to": "source"} if condition == SWITCHED else {}
         return request.job("transfer", job, first, options, needs=needs, **at, training=condition)
 
-    read = (*languages_of(scale, "xnli"), DUTCH)
-    evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in (scale.source, *scale.aligned) if code in read}
-    for seed, (name, options) in product(seeds, alignments.items()):
-        share = scale.amounts.get(name, 1.0)
-        parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
-        own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
-        own |= {"held_out": 0.0, "probe": paper.AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
-        own |= {"compiled": "yes"} if scale.compiled else {}
-        own |= {"packed": str(request.out / "packed"), "seed": seed}
-        yield request.job("align", folder(name, seed).name, model, own, part="align", alignment=name, seed=seed)
+    yield from aligned.values()
     both, ways = (BEFORE, BOTH), (TRANSLATED, SWITCHED)
     for seed in seeds:
         yield from (reading("qa", name, seed, ZERO) for name in scale.answering)
-        yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *alignments))
+        yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *names))
         yield from (reading(part, name, seed, way) for name, part, way in product(both, [*tasks][2:], ways))
     yield reading("map", BEFORE, 0)
-    yield from (reading("map", name, seed) for seed, name in product(seeds, alignments))
+    yield from (reading("map", name, seed) for name, seed in aligned)
+
+
+def _align(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str, name: str, seed: int) -> Job:
+    """An alignment of the model with one seed, on its share of the parallel text."""
+    options, share = alignments_of(scale)[name], scale.amounts.get(name, 1.0)
+    read = (*languages_of(scale, "xnli"), DUTCH)
+    evaluate = {code: texts.path(f"evaluate/{code}.txt") for code in (scale.source, *scale.aligned) if code in read}
+    parts = [texts.path(f"pairs/{part}") for part, end in enumerate(shares_of(scale)) if end <= share]
+    own = {**options, "train_bitext": parts, "evaluate": evaluate, "bitext": texts.path("compared")}
+    own |= {"held_out": 0.0, "probe": paper.AT_THE_END, "checkpoint": max(500, options["steps"] // 10)}
+    own |= {"compiled": "yes"} if scale.compiled else {}
+    own |= {"packed": str(request.out / "packed"), "seed": seed}
+    job = f"align-{name.rstrip('%')}-seed-{seed}"
+    return request.job("align", job, model, own, part="align", alignment=name, seed=seed)
 
 
 def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
@@ -205,20 +199,30 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
     for code in (scale.source, *scale.aligned):
         for treebank in data.glob(f"ud_pud/{code}_pud-ud-test.conllu"):
             sentences += read_treebank(treebank, code)
-    tests, sources = set(map(letters, sentences)) - {""}, {}
+    files |= _pair_files(data, scale, set(map(letters, sentences)) - {""}, notes)
+    files |= cuts.question_files(data, scale.questions, scale.chosen)
+    for name, path in (("xquad", "xquad/xquad.{0}.json"), ("mlqa", "mlqa/dev-context-{0}-question-{0}.json")):
+        for code in languages_of(scale, name):
+            files[f"qa/{name}-{code}.json"] = cuts.as_lines(read_lines(cuts.find_file(data, path.format(code))))
+    return files
+
+
+def _pair_files(data: Path, scale: SimpleNamespace, tests: Collection[str], notes: list[str]) -> dict[str, str]:
+    """Parallel text of the source with each language, in parts, without sentences of tests; notes take its sizes."""
+    files, sources = dict[str, str](), {}
     for name in [name for name in SOURCES if (data / name).is_dir()]:
         tables = sorted((data / name).glob("*way.tsv"))  # their names tell no languages, their headers do
         sources[name] = find_pairs(list(map(str, tables)) or str(data / name))
     require(sources, f"{data} has no parallel text: none of {', '.join(SOURCES)}")
     most = {**dict.fromkeys(sources, scale.parallel), TATOEBA_TRAIN: None}
     for both in ((scale.source, code) for code in scale.aligned):
-        chosen, left_out = choose_pairs(sources, both, tests, most)
+        chosen, left_out = cuts.choose_pairs(sources, both, tests, most)
         for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
             rows = [own[round(start * len(own)) : round(end * len(own))] for own in chosen.values()]
-            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = as_lines([both, *chain(*rows)])
+            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = cuts.as_lines([both, *chain(*rows)])
         taken = ", ".join(f"{len(own):,} of {name}" for name, own in chosen.items())
         notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
-    return files | _question_files(data, scale)
+    return files
 
 
 def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
@@ -227,17 +231,18 @@ def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
     Its translations, row by row, are looked for in `nli_translated` in the data folder.
     """
     languages = languages_of(scale, "xnli")
-    files = inference_files(data, languages, scale.examples)
+    files = cuts.inference_files(data, languages, scale.examples)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
     if (data / "nli_translated").is_dir():
         for code in languages:
             path = "nli_en/mnli_train.tsv" if code == scale.source else f"nli_translated/{code}.tsv"
-            files[f"xnli-train-{code}.tsv"] = pair_table(read_pairs(find_file(data, path)))
+            files[f"xnli-train-{code}.tsv"] = cuts.pair_table(read_pairs(cuts.find_file(data, path)))
     if DUTCH in scale.aligned:
-        sick = read_sick(data)
-        for part, rows in {"train": sick["TRAIN"], "dev": sick["TRIAL"], "test": balanced(sick["TEST"])}.items():
+        sick = cuts.read_sick(data)
+        parts = {"train": sick["TRAIN"], "dev": sick["TRIAL"], "test": cuts.balanced(sick["TEST"])}
+        for part, rows in parts.items():
             for side, code in enumerate((DUTCH, scale.source)):
-                files[f"sick-{part}-{code}.tsv"] = pair_table([sides[side] for sides in rows])
+                files[f"sick-{part}-{code}.tsv"] = cuts.pair_table([sides[side] for sides in rows])
     return {f"nli/{name}": content for name, content in files.items()}
 
 
@@ -246,76 +251,17 @@ def _compared_files(data: Path, scale: SimpleNamespace, dutch: str) -> dict[str,
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
     """
-    xnli = read_bitext(find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
+    xnli = read_bitext(cuts.find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
     tatoeba = read_bitexts(data / "tatoeba", languages=[scale.source, *scale.aligned])
     files, evaluated = {}, dict[str, Sequence[str]]()
     for name, bitext, count in (("xnli", xnli, scale.compared), *(("tatoeba", bitext, None) for bitext in tatoeba)):
-        chosen = drawn(list(zip(*bitext, strict=True)), count)
+        chosen = cuts.drawn(list(zip(*bitext, strict=True)), count)
         rows = [[re.sub(r"\s+", " ", cell) for cell in cells] for cells in chosen]
-        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = as_lines([bitext.languages, *rows])
+        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = cuts.as_lines([bitext.languages, *rows])
         evaluated = evaluated or dict(zip(bitext.languages, zip(*rows, strict=True), strict=True))
     evaluated |= {DUTCH: [cell for pair in dutch.splitlines() for cell in pair.split("\t")[:2]]} if dutch else {}
     for code, sentences in evaluated.items():
-        files[f"evaluate/{code}.txt"] = as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
-    return files
-
-
-def choose_pairs(
-    sources: Mapping[str, Sequence[PairSource]],
-    languages: tuple[str, str],
-    tests: Collection[str],
-    most: Mapping[str, int | None],
-) -> tuple[dict[str, list[Pair]], int]:
-    """Pairs of two languages to align with, without a sentence of any test.
-
-    Of each source the pairs with the lowest hash are taken. A pair is left out where either side is a sentence of a
-    test in letters and digits alone: a comma or a capital more does not make it another.
-
-    Args:
-        sources: by name.
-        languages: the source and the other.
-        tests: sentences by their letters.
-        most: how many pairs are taken of a source, by its name; None for all.
-
-    Returns:
-        The pairs by the name of their source, the lowest hash first, and how many were left out for the tests.
-    """
-    chosen, left_out = {}, 0
-    for name, several in sources.items():
-        usable: set[Pair] = set()
-        for pair in (pair for source in several if source.languages == languages for pair in source.open()):
-            first, second = (" ".join(side.split()) for side in pair)
-            if first and second and max(len(first), len(second)) <= LONGEST:
-                if letters(first) in tests or letters(second) in tests:
-                    left_out += 1
-                else:
-                    usable.add((first, second))
-        if usable:
-            ordered = sorted(usable, key=lambda pair: hash_fraction("\t".join(pair)))
-            chosen[name] = ordered[: most[name]]
-    require(chosen, f"there is no parallel text of {' and '.join(languages)} to align with")
-    return chosen, left_out
-
-
-def _question_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
-    """Questions of SQuAD to train on and, of other articles, to choose by; XQuAD and MLQA.
-
-    Of SQuAD's, those are taken whose contexts have the lowest hashes.
-    """
-    parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-    for article in json.loads("".join(read_lines(find_file(data, "squad/train-v1.1*.json"))))["data"]:
-        parts[hash_fraction(article["title"]) < HELD_ARTICLES] += article["paragraphs"]
-    files = {}
-    for name, held, most in (("train", False, scale.questions), ("dev", True, scale.chosen)):
-        chosen, left = [], most
-        for paragraph in sorted(parts[held], key=lambda paragraph: hash_fraction(paragraph["context"])):
-            chosen += [{**paragraph, "qas": paragraph["qas"][:left]}] if left else []
-            left -= len(paragraph["qas"][:left])
-        content = {"data": [{"title": "", "paragraphs": chosen}]}
-        files[f"qa/squad-{name}.json"] = json.dumps(content, ensure_ascii=False)
-    for test, name in (("xquad", "xquad.{0}.json"), ("mlqa", "dev-context-{0}-question-{0}.json")):
-        for code in languages_of(scale, test):
-            files[f"qa/{test}-{code}.json"] = as_lines(read_lines(find_file(data, f"{test}/{name.format(code)}")))
+        files[f"evaluate/{code}.txt"] = cuts.as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
     return files
 
 
@@ -400,14 +346,11 @@ def _score(results: Results, data: str, alignment: str, target: str = OTHERS) ->
     return results.values(measure=SCORES[data], data=data, plan=alignment, target=target, condition=None)
 
 
-def _factor(results: Results, alignment: str, target: str | None = None) -> Seeds:
-    """Perplexity after alignment by that before, by seed; without a target the geometric mean over languages."""
-    at = {"measure": "perplexity", "unit": "token"}
-    logs = []
-    for code in [target] if target else results.distinct("target", **at):
-        after, before = (results.values(**at, plan=name, target=code) for name in (alignment, BEFORE))
-        logs.append({seed: float(np.log(factor)) for seed, factor in less(after, before, log=True).items()})
-    return {seed: float(np.exp(value)) for seed, value in evidence.mean_by_seed(logs).items()}
+def _factor(results: Results, alignment: str, *languages: str) -> Seeds:
+    """Perplexity after alignment by that before, by seed: the geometric mean over these languages, or over all."""
+    at: dict[str, Any] = {"measure": "perplexity", "unit": "token"}
+    codes = languages or results.distinct("target", **at)
+    return results.values(**at, plan=alignment, target=codes, base={"plan": BEFORE}, log=True)
 
 
 def _mapped(results: Results, measure: str, data: str, languages: Sequence[str] = ()) -> dict[str, Any]:
@@ -437,7 +380,7 @@ def _at_best(
     for code in languages or _languages(results, data):
         best, at = _best_layer(results, alignment, code), _mapped(results, measure, data, [code])
         sides.append(results.values(**at, plan=alignment, layer=best))
-    return evidence.mean_by_seed(sides)
+    return evidence.by_seed(sides)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -511,8 +454,7 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
     beside = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
     words = f"factors with both losses: {told}; the largest of each seed {{}}; means over languages of the others: "
     if factors:
-        seeds = sorted(set.intersection(*map(set, factors.values())))
-        largest = {seed: max(factor[seed] for factor in factors.values()) for seed in seeds}
+        largest = evidence.by_seed(factors.values(), max)
         yield Contrast(words + ", ".join(beside), largest, evidence.below, 1.0, log=True)
 
 
@@ -560,8 +502,8 @@ CLAIMS = (
 
 def tables(results: Results) -> list[Table]:
     """Before and after in one table, then every test by language, as far as the rows allow."""
-    source, names = results.source, _alignments(results)
-    languages, sick = _languages(results, "xnli"), _languages(results, "sick")
+    source, names, sick = results.source, _alignments(results), _languages(results, "sick")
+    home = evidence.target_title(source)
 
     def columns(data: str, *targets: str) -> dict[str, Any]:
         titles = {target: f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for target in targets}
@@ -571,73 +513,61 @@ def tables(results: Results) -> list[Table]:
         value = PUBLISHED.at(measure="accuracy", **at)
         return NOTHING if value is None else percent(value)
 
-    known = [line["model"] for line in PUBLISHED.where(measure="accuracy")] if source == "en" and languages else []
-    rows: dict[str, Any] = {f"{model}, published": {"model": model, "read": elsewhere} for model in known}
+    tested = {data: columns(data, source, *_languages(results, data), OTHERS) for data in ("xnli", "xquad", "mlqa")}
+    published = PUBLISHED.where(measure="accuracy") if source == "en" and _languages(results, "xnli") else []
+    rows: dict[str, Any] = {
+        f"{line['model']}, published": {"model": line["model"], "read": elsewhere} for line in published
+    }
     rows |= {titled(name): {**ACCURACY, "plan": name} for name in names}
-    xnli = columns("xnli", source, *languages, OTHERS)
-    notes = [f"The paper: both losses {signed(RISE)} points on average over languages, for mBERT."]
     others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
-    notes += [others] if known else []
-    title = f"Table 2: zero-shot accuracy (%) of inference, trained in {evidence.target_title(source)}"
-    made = _overview(results) + evidence.grid(results, title, rows, {**xnli, **columns("sick", *sick)}, notes)
-    note = (
-        "Trained on pairs in every language at once, XNLI's development sets or SICK's training part; switched: in "
-        "half of the examples one of the two sentences is taken from the source."
-    )
+    words = CAPTIONS.table("table-2", *([others] if published else []), source=home, rise=signed(RISE))
+    made = _overview(results)
+    made += evidence.grid(results, rows, {**tested["xnli"], **columns("sick", *sick)}, **words)
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "condition": way}
         for name in (BEFORE, BOTH)
         for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
     }
-    both = {**xnli, **(columns("sick", source, *sick) if sick else {})}
-    made += evidence.grid(results, "Table 3: translate-train, accuracy (%)", rows, both, [note])
+    both = {**tested["xnli"], **(columns("sick", source, *sick) if sick else {})}
+    made += evidence.grid(results, rows, both, **CAPTIONS.table("table-3"))
     answers = {"answer_f1": "F1", "exact_match": "exact"}
-    known_best = {what: PUBLISHED.value(model="XLM-R Base", measure=measure) for measure, what in answers.items()}
-    best = [f"{percent(value)} {what}" for what, value in known_best.items()]
-    note = f"Published, zero-shot on MLQA's test, the mean over its languages: XLM-R Base {', '.join(best)}."
+    best = (f"{percent(PUBLISHED.value(model='XLM-R Base', measure=each))} {what}" for each, what in answers.items())
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "measure": measure}
         for name in names
         for measure, what in answers.items()
     }
-    for data, called, notes in (("xquad", "Table 4a", []), ("mlqa", "Table 4b", [note])):
-        title = f"{called}: questions of {TESTS[data]} (%), trained on SQuAD"
-        asked = columns(data, source, *_languages(results, data), OTHERS)
-        made += evidence.grid(results, title, rows, asked, notes)
+    made += evidence.grid(results, rows, tested["xquad"], **CAPTIONS.table("table-4a"))
+    made += evidence.grid(results, rows, tested["mlqa"], **CAPTIONS.table("table-4b", best=", ".join(best)))
     return made + _maps_and_perplexity(results)
 
 
 def _overview(results: Results) -> list[Table]:
-    names, tests = _alignments(results), dict[str, Callable[[str], Seeds]]()
-    for data, target in (
-        *(("xnli", results.source), ("xnli", OTHERS), ("sick", OTHERS)),
-        *(("xquad", results.source), ("xquad", OTHERS), ("mlqa", OTHERS)),
-    ):
-        head = f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"
-        tests[head] = partial(_score, results, data, target=target)
-    tests |= {f"Tatoeba {', '.join(group)}": partial(_at_best, results, languages=group) for group in _groups(results)}
-    tests = {head: read for head, read in tests.items() if any(map(read, names))}
-    lines = []
-    for name in names:
-        best, alike = _best_layer(results, name), _at_best(results, name, measure="cka", data="xnli")
-        factor = {} if name == BEFORE else _factor(results, name)
-        cells = []
-        for read in tests.values():  # a mean, and how far it moved
-            seeds, change = read(name), {} if name == BEFORE else less(read(name), read(BEFORE))
-            moved = f" ({signed(over_seeds(change).value)})" if change else ""
-            cells.append(f"{percent(over_seeds(seeds).value)}{moved}" if seeds else NOTHING)
-        cells.append(NOTHING if best is None else str(best))
-        cells.append(f"{over_seeds(alike).value:.2f}" if alike else NOTHING)
-        cells.append(_times(over_seeds(factor, log=True).value) if factor else NOTHING)
-        lines += [[titled(name), *cells]] if set(cells) != {NOTHING} else []
-    note = (
-        "In brackets, what it is more than before, seed by seed; accuracy (zero-shot), F1 and P@1 in points. Others: "
-        "the languages besides the source. Tatoeba: centred, both directions, at the layer that is best over all its "
-        "languages, chosen on these very sentences. CKA: of XNLI's sentences at that layer. Perplexity: after by "
-        "before, the geometric mean over languages. Intervals are in the tables below."
-    )
-    heads = ["", *tests, "layer", "CKA", "perplexity"]
-    return [Table("Table 1: before and after alignment", heads, lines, [note])] if lines else []
+    """Table 1: the mean of every test, and how far alignment moved it."""
+    columns: dict[str, Any] = {}
+    for data, target in product(TESTS, (results.source, OTHERS)):
+        if target == OTHERS or data in ("xnli", "xquad"):
+            head = f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"
+            columns[head] = {"read": partial(_moved, partial(_score, results, data, target=target))}
+    for group in _groups(results):
+        columns[f"Tatoeba {', '.join(group)}"] = {"read": partial(_moved, partial(_at_best, results, languages=group))}
+    similar, factor = partial(_at_best, results, measure="cka", data="xnli"), partial(_factor, results)
+    columns["layer"] = {"read": lambda name: NOTHING if (best := _best_layer(results, name)) is None else str(best)}
+    columns["CKA"] = {"read": lambda name: _mean(similar(name), "{:.2f}".format)}
+    columns["perplexity"] = {"read": lambda name: _mean({} if name == BEFORE else factor(name), _times, log=True)}
+    rows = {titled(name): {"name": name} for name in _alignments(results)}
+    return evidence.grid(results, rows, columns, **CAPTIONS.table("table-1"))
+
+
+def _moved(read: Callable[[str], Seeds], name: str) -> str:
+    """The mean of what is read of an alignment and, in brackets, what it is more than before, as the text of a cell."""
+    change = {} if name == BEFORE else less(read(name), read(BEFORE))
+    return _mean(read(name), percent) + (f" ({_mean(change, signed)})" if change else "")
+
+
+def _mean(seeds: Seeds, form: Callable[[float], str], *, log: bool = False) -> str:
+    """The mean over seeds as the text of a cell."""
+    return form(over_seeds(seeds, log=log).value) if seeds else NOTHING
 
 
 def _maps_and_perplexity(results: Results) -> list[Table]:
@@ -650,16 +580,14 @@ def _maps_and_perplexity(results: Results) -> list[Table]:
     }
     languages = _languages(results, "tatoeba")
     columns = {evidence.target_title(code): _mapped(results, "p@1", "tatoeba", [code]) for code in languages}
-    note = "Centred cosine, the mean of both directions: at the layer that is best over all languages, and at the last."
-    retrieval = evidence.grid(results, "Table 5: Tatoeba P@1 (%)", rows, columns, [note])
+    retrieval = evidence.grid(results, rows, columns, **CAPTIONS.table("table-5"))
     at = {"measure": "perplexity", "unit": "token"}
     columns = {evidence.target_title(code): {**at, "target": code} for code in results.distinct("target", **at)}
     change = {"base": {"plan": BEFORE}, "log": True, "form": _times}
     rows = {titled(name): {"plan": name, **change} for name in names}
-    first = {"read": lambda **at: number(over_seeds(results.values(**at), log=True).value)}
+    first = {"read": lambda **at: _mean(results.values(**at), number, log=True)}
     rows[titled(BEFORE)] = {"plan": BEFORE, **first}
-    note = "Per token; below the first line, what it is multiplied by. Below 1 the model has become better at the text."
-    return retrieval + evidence.grid(results, "Table 6: what alignment costs, perplexity", rows, columns, [note])
+    return retrieval + evidence.grid(results, rows, columns, **CAPTIONS.table("table-6"))
 
 
 def _times(factor: float) -> str:
@@ -671,19 +599,6 @@ def _times(factor: float) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Before and after by layer, and by the amount of parallel text, as far as the rows allow."""
-    model, source, xnli = results.model, results.source, _languages(results, "xnli")
-    amounts, panels = _amounts(results), []
-    measured: dict[str, Callable[[str], Seeds]] = {
-        "zero-shot XNLI, accuracy": partial(_score, results, "xnli"),
-        "Tatoeba P@1, best layer": partial(_at_best, results),
-    }
-    for title, values in measured.items():  # both losses on ever more of the text; 0 is the model as it was
-        shares = {BEFORE: 0.0, **amounts, BOTH: 100.0}
-        points = {share: over_seeds(seeds).clipped() for name, share in shares.items() if (seeds := values(name))}
-        if amounts and len(points) > 1:
-            means = list(points.values())
-            ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
-            panels.append(Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)]))
     # A line for each alignment, amounts of text apart; the model as it was is thick, and mapped once: no band.
     lines = {
         titled(name): {"plan": name, "share": True, "look": {"thick": name == BEFORE}}
@@ -693,35 +608,26 @@ def figures(results: Results) -> list[Figure]:
     groups = {", ".join(group): _mapped(results, "p@1", "tatoeba", group) for group in _groups(results)}
     maps = {"CKA": _mapped(results, "cka", "xnli"), "P@1": _mapped(results, "p@1", "xnli")}
     counts = [len(_at_best(results, name)) for name in _alignments(results) if name != BEFORE]
-    drawn_bands = evidence.bands(min(filter(None, counts), default=0))
-    made = [
-        Figure(
-            "tatoeba-by-layer",
-            "Retrieval before and after alignment",
-            f"{model}: how often the nearest sentence of the other language is the translation, among the Tatoeba test "
-            f"of each language with {source}; centred, both directions, means over languages. {drawn_bands}",
-            evidence.panels(results, groups, lines),
-            "P@1",
-            xlabel="layer",
-        ),
-        Figure(
-            "xnli-by-layer",
-            "The map before and after alignment",
-            f"{model}: sentences of XNLI in {source} and in {', '.join(xnli)}, means over languages; CKA is debiased. "
-            f"{drawn_bands}",
-            evidence.panels(results, maps, lines),
-            xlabel="layer",
-        ),
-        Figure(
-            "by-amount-of-text",
-            "How much parallel text",
-            f"{model}, as it was and aligned with both losses on shares of the parallel text, equally many updates "
-            f"each. {drawn_bands}",
-            panels,
-            xlabel="share of the text, %",
-        ),
-    ]
-    return [figure for figure in made if figure.panels]
+    words = {"model": results.model, "source": results.source, "targets": ", ".join(_languages(results, "xnli"))}
+    words["bands"] = evidence.bands(min(filter(None, counts), default=0))
+    made = CAPTIONS.figure("tatoeba-by-layer", evidence.panels(results, groups, lines), **words)
+    made += CAPTIONS.figure("xnli-by-layer", evidence.panels(results, maps, lines), **words)
+    return made + CAPTIONS.figure("by-amount-of-text", list(_by_amount(results)), **words)
+
+
+def _by_amount(results: Results) -> Iterator[Panel]:
+    """Both losses on ever more of the text; 0 is the model as it was."""
+    shares = {BEFORE: 0.0, **_amounts(results), BOTH: 100.0}
+    measured: dict[str, Callable[[str], Seeds]] = {
+        "zero-shot XNLI, accuracy": partial(_score, results, "xnli"),
+        "Tatoeba P@1, best layer": partial(_at_best, results),
+    }
+    for title, values in measured.items() if _amounts(results) else ():
+        points = {share: over_seeds(seeds).clipped() for name, share in shares.items() if (seeds := values(name))}
+        means = list(points.values())
+        ends = ([mean.low for mean in means], [mean.high for mean in means]) if any(m.known for m in means) else ()
+        if len(points) > 1:
+            yield Panel(title, [Line("both losses", list(points), [mean.value for mean in means], *ends)])
 
 
 PAPER = paper.Paper("pan2021", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

@@ -2,11 +2,11 @@
 
 A paper is a module of this package, named author and year, that holds a `Paper`, a record of functions and claims. Its
 settings at every scale, and which of them are options of this paper alone, stand in one table (`scales/NAME.toml`), its
-numbers in another (`published/NAME.csv`); nothing else is edited for a new one. `plan` turns what the user gave into an
-`Outline`: the recipe calls to make, in order, and about how long they take, before anything is written. Everything
-after the runs is read from the one table of rows: `collect` makes that table, with published values beside measured
-ones, and the claims, `tables` and `figures` are functions of it (`isogloss.papers.results`), so that a report can be
-made again from a run folder alone.
+numbers in another (`published/NAME.csv`), the words of its tables and figures in a third (`captions/NAME.toml`);
+nothing else is edited for a new one. `plan` turns what the user gave into an `Outline`: the recipe calls to make, in
+order, and about how long they take, before anything is written. Everything after the runs is read from the one table of
+rows: `collect` makes that table, with published values beside measured ones, and the claims, `tables` and `figures` are
+functions of it (`isogloss.papers.results`), so that a report can be made again from a run folder alone.
 
 The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, models pretrained on the
 spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
@@ -230,6 +230,15 @@ class Paper:
     def findings(self, results: Results) -> list[Finding]:
         """Every claim, judged on the rows of a reproduction."""
         return [judge(claim, results) for claim in self.claims]
+
+
+def read_defects(name: str) -> Defects:
+    """The defects of the authors' code that --legacy of a paper repeats: `defects` of that line in `scales/NAME.toml`.
+
+    None is ever on by itself: they are there so that the effect of each can be shown.
+    """
+    lines = tomllib.loads((Path(__file__).parent / "scales" / f"{name}.toml").read_text(encoding="utf-8"))
+    return {defect: (line["words"], line["options"]) for defect, line in lines["legacy"]["defects"].items()}
 
 
 def with_defects(legacy: str, defects: Defects) -> tuple[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ coordinates it applies to and the reference, which says where in the paper it wa
 
 import csv
 import math
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -22,8 +23,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+from scipy.stats import gmean
 
-from isogloss.figure import NOTHING, Line, Panel, Table, percent, signed
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import (
     NORMAL,
     PARTS,
@@ -196,7 +198,7 @@ class Results:
             column: `floor` for what chance gives, and such.
             base: coordinates that the values to compare with have instead, for differences by seed: in each of several
                 languages, and then their mean. Only a `value` has any.
-            log: ratios in place of differences.
+            log: ratios in place of differences, and their geometric mean.
             coordinates: of the rows.
         """
         if base is None:
@@ -212,7 +214,7 @@ class Results:
         for chosen in product(*several.values()) if column == "value" else ():
             at = {**coordinates, **dict(zip(several, chosen, strict=True))}
             changes.append(less(self.values(**at), self.values(**{**at, **base}), log=log))
-        return mean_by_seed(changes)
+        return by_seed(changes, gmean) if log else by_seed(changes)
 
     def without(self, part: int) -> "Results":
         """The same rows with the values they have without one part of the test items, for `two_way_mean`.
@@ -327,15 +329,15 @@ def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
     return paired_differences(first, known, scale="log" if log else "linear")
 
 
-def mean_by_seed(sides: Iterable[Seeds]) -> Seeds:
-    """The mean over sides, for the seeds that all of them have; sides without any do not count.
+def by_seed(sides: Iterable[Seeds], statistic: Callable[[list[float]], Any] = np.mean) -> Seeds:
+    """The mean over sides, or their `min`, for the seeds that all of them have; sides without any do not count.
 
-    >>> mean_by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}])
-    {1: 3.0}
+    >>> by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}]), by_seed([{0: 1.0}, {0: 3.0}], max)
+    ({1: 3.0}, {0: 3.0})
     """
     given = [side for side in sides if side]
     common = set.intersection(*(set(side) for side in given)) if given else set()
-    return {seed: float(np.mean([side[seed] for side in given])) for seed in sorted(common)}
+    return {seed: float(statistic([side[seed] for side in given])) for seed in sorted(common)}
 
 
 # ------------------------------------------------------------------------------------------------ judging claims
@@ -459,31 +461,34 @@ class Comparison:
 
     def __call__(self, results: Results) -> Iterator[Contrast]:
         """The contrasts, where they were measured."""
-        apart: dict[str, float] = {}  # by target
-        means, moved = [], []
+        sides: dict[str, list[Seeds]] = {}  # by target
         for target in results.targets(**self.at):
             at = {**self.at, "source": results.source, "target": target}
             both = [results.values(**at, **own) for own in (self.first, self.second)]
-            if change := less(*both):
-                first, second = (over_seeds(seeds).value for seeds in both)  # a seed that one side lacks counts here
-                apart[target] = first - second
-                means.append((first, second))
-                moved.append(change)
-        if not apart:
+            sides |= {target: both} if less(*both) else {}
+        if not sides:
             return
+        # A seed that one side lacks counts in these means.
+        means = {target: [over_seeds(seeds).value for seeds in both] for target, both in sides.items()}
+        apart = {target: first - second for target, (first, second) in means.items()}
         level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
-        sides = " less ".join(level(value) for value in np.mean(means, axis=0))
-        each = ", ".join(f"{target} {signs(change)}" for target, change in apart.items())
-        beside = f" ({sides}; {each})"
-        pairs, words = two_way_mean(list(apart.values())), f"{self.words} by {{}}"
+        levels = " less ".join(level(value) for value in np.mean(list(means.values()), axis=0))
+        beside = f" ({levels}; {', '.join(f'{target} {signs(change)}' for target, change in apart.items())})"
+        words = f"{self.words} by {{}}"
         for what in self.over:
             if what == "seeds":
-                yield Contrast(words + beside, mean_by_seed(moved), self.test, form=signs)
-            elif pairs.n >= LEAST or what == self.over[0]:
-                few = ", too few for an interval" * (pairs.n < LEAST)
-                known = replace(pairs, error=math.nan) if few else pairs
-                yield Contrast(f"{words} over {pairs.n} pairs{few}{beside}", known, self.test, form=signs)
+                yield Contrast(words + beside, by_seed(less(*both) for both in sides.values()), self.test, form=signs)
+            elif len(apart) >= LEAST or what == self.over[0]:
+                each = over_pairs(words, list(apart.values()), self.test)
+                yield replace(each, words=each.words + beside, form=signs)
             words, beside = "{}", ""
+
+
+def over_pairs(words: str, values: Sequence[float], test: Test, bound: float = 0.0) -> Contrast:
+    """A mean over pairs of languages, a value each, that must pass a test; from two pairs it has no interval."""
+    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < LEAST)
+    mean = replace(mean, error=math.nan) if few else mean
+    return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound)
 
 
 class NotMeasured(Exception):
@@ -684,12 +689,16 @@ class Published:
         lines = [line for line in self.lines if wanted.items() <= line.items()]
         return [line for line in lines if line["reference"].startswith(reference)]
 
+    def values(self, **coordinates: Any) -> list[float]:
+        """The numbers at these coordinates."""
+        return [float(line["value"]) for line in self.where(**coordinates)]
+
     def value(self, **coordinates: Any) -> float:
         """The one number at these coordinates; KeyError where there is none, or several."""
-        lines = self.where(**coordinates)
-        if len(lines) != 1:
-            raise KeyError(f"{len(lines)} published values at {coordinates}")
-        return float(lines[0]["value"])
+        values = self.values(**coordinates)
+        if len(values) != 1:
+            raise KeyError(f"{len(values)} published values at {coordinates}")
+        return values[0]
 
     def beside(self, entry: Row, **respelt: Any) -> dict[str, Any]:
         """The row with `published` filled, where the paper has its number.
@@ -731,13 +740,51 @@ def published(name: str) -> Published:
 LOOKS = ("read", "form", "printed", "share", "scale", "items", "look", "respelt")
 
 
+@dataclass(frozen=True)
+class Captions:
+    """What the tables and figures of a paper are called, and what a reader must know of each: `captions/NAME.toml`.
+
+    A figure has a `title`, a `caption` and the names of its axes, a table a `title`, `notes` and maybe the head of its
+    first column (`corner`). Names in braces are filled in; sentences that several share stand first, under their name.
+    Other fields of `Figure`, such as `log`, are taken as they are.
+    """
+
+    words: Mapping[str, Any]
+
+    def figure(self, name: str, panels: Sequence[Panel], like: str = "", **filled: str) -> list[Figure]:
+        """A figure of these panels, in a list; none without any. like: the name that its words stand under."""
+        return [Figure(name=name, panels=panels, **self._filled(self.words[like or name], filled))] if panels else []
+
+    def table(self, name: str, *notes: str, **filled: str) -> dict[str, Any]:
+        """The title, the notes with further ones, and the corner, as `grid` takes them; of a figure its caption."""
+        words = self._filled(self.words[name], filled)
+        own = words.get("notes", [words["caption"]] if "caption" in words else [])
+        return {"title": words["title"], "notes": [*own, *notes], "corner": words.get("corner", "")}
+
+    def _filled(self, words: Any, filled: Mapping[str, str]) -> Any:
+        """Words with names in braces filled in: a text, or a list or a table of texts."""
+        if isinstance(words, str):
+            return words.format(**{name: text for name, text in self.words.items() if isinstance(text, str)}, **filled)
+        if isinstance(words, list):
+            return [self._filled(each, filled) for each in words]
+        return (
+            {field: self._filled(each, filled) for field, each in words.items()} if isinstance(words, dict) else words
+        )
+
+
+@cache
+def captions(name: str) -> Captions:
+    """The words of a paper's tables and figures, from `captions/NAME.toml`."""
+    return Captions(tomllib.loads((Path(__file__).parent / "captions" / f"{name}.toml").read_text(encoding="utf-8")))
+
+
 def grid(
     results: Results,
-    title: str,
     rows: Mapping[str, Coordinates],
     columns: Mapping[str, Coordinates],
-    notes: Sequence[str] = (),
     *,
+    title: str,
+    notes: Sequence[str] = (),
     corner: str = "",
     known: Published | None = None,
 ) -> list[Table]:
@@ -751,9 +798,9 @@ def grid(
 
     Args:
         results: what was measured.
-        title: of the table.
         rows: coordinates by label; a row without any value is left out.
         columns: coordinates by label; a column without any value is left out.
+        title: of the table.
         notes: below the table, before the one on seeds.
         corner: head of the first column.
         known: the numbers of the paper; those of a row stand in a line below it.

@@ -9,23 +9,21 @@ Intervals are over whatever there are several of: pairs of languages for what is
 for transfer, sentences or words for what is looked up.
 """
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
-from isogloss.measures.statistics import Estimate, Interval, correlation, two_way_mean
-from isogloss.papers import paper, results as evidence
-from isogloss.papers.data_sets import as_lines, cut_file, find_file, pair_table, parallel_table, task_file
-from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_seeds
+from isogloss.measures.statistics import Estimate, Interval, correlation
+from isogloss.papers import data_sets as cuts, paper, results as evidence
+from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_pairs, over_seeds
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
@@ -39,7 +37,8 @@ from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import paragraphs
 
 ABOUT = "Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020), Emerging cross-lingual structure in pretrained language models"
-PUBLISHED = evidence.published("wu2020")
+PUBLISHED, CAPTIONS = evidence.published("wu2020"), evidence.captions("wu2020")
+SCALES, OPTIONS = paper.read_scales("wu2020")
 BILINGUAL, MONOLINGUAL, RANDOM, STATIC = "bilingual", "monolingual", "random", "static"
 KINDS = (BILINGUAL, MONOLINGUAL, RANDOM)
 DEPTH = 8
@@ -88,17 +87,11 @@ VARIANTS = {
 }
 
 
-# ------------------------------------------------------------------------------------------------ the scales
-
-
-SCALES, OPTIONS = paper.read_scales("wu2020")
-
-
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     """The jobs of a reproduction: packing, pretraining, and everything that reads the models."""
     if scale.crawl is not None and (request.scale != "paper" or not Path(scale.crawl).is_dir()):
         raise InputError(f"--crawl {scale.crawl} goes with --scale paper, and is a folder of LANG.txt")
-    texts = paper.Texts(request, lambda data: dict(_contents(scale, data)))
+    texts = paper.Texts(request, partial(_contents, scale))
     # What is done needs nothing: its models and packed text may have been left on another machine.
     planned = Planner(request, scale, texts).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
@@ -272,7 +265,7 @@ def _spelt(name: Any) -> str:
 # ------------------------------------------------------------------------------------------------ the texts
 
 
-def _contents(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
     """Every file and its content.
 
     `pretrain.LANG.txt.gz` is text to pretrain on, where `en2` has other paragraphs than `en`; `words.LANG.txt.gz` is
@@ -282,62 +275,56 @@ def _contents(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     is wanted, what has the lowest hash is taken (of a paragraph read backwards, since the hash of the one read forwards
     decides what `pretrain` holds out).
     """
-    source, size, tested = scale.source, scale.text_bytes, scale.tested
-    folder = Path(scale.text) if scale.text else data / "train"
+    return dict(chain(_running_text(scale, data), _parallel_text(scale, data), _task_files(scale, data)))
+
+
+def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+    """Text to pretrain on, and its sentences; at paper scale the folder's own files are read."""
+    size, folder = scale.text_bytes, Path(scale.text) if scale.text else data / "train"
     require(folder.is_dir(), f"{folder} is no folder; --text is a folder of text to pretrain on")
-    for language in (source, *scale.targets) if size is not None else ():
+    for language in (scale.source, *scale.targets) if size is not None else ():
         files = [path for path in sorted(folder.glob(f"*.{language}.txt*")) if path.name.split(".")[0] not in PARALLEL]
         require(files, f"{folder} has no text of {language} to pretrain on: no file is named *.{language}.txt")
         ordered = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
-        first = cut(ordered, size)
-        yield f"pretrain.{language}.txt.gz", as_lines(first)
-        yield f"words.{language}.txt.gz", as_lines(cut([part for line in first for part in sentences_of(line)], size))
-        if language == source:  # as much again for its second self
-            second = cut(ordered[len(first) :], size)
+        first = cuts.first_bytes(ordered, size)
+        sentences = [part for line in first for part in cuts.sentences_of(line)]
+        yield f"pretrain.{language}.txt.gz", cuts.as_lines(first)
+        yield f"words.{language}.txt.gz", cuts.as_lines(cuts.first_bytes(sentences, size))
+        if language == scale.source:  # as much again for its second self
+            second = cuts.first_bytes(ordered[len(first) :], size)
             few = f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text"
             require(second, f"{few}; give more, or a smaller --text-bytes")
-            yield f"pretrain.{scale.again}.txt.gz", as_lines(second)
-    again = paraphrases(read_bitexts(data / "tatoeba_train"), source)
-    yield f"parallel.{source}-{scale.again}.tsv", parallel_table(again, scale.compared)
-    for both in ((source, target) for target in scale.targets):
+            yield f"pretrain.{scale.again}.txt.gz", cuts.as_lines(second)
+
+
+def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+    """Sentences to learn maps from and to look up, and dictionaries."""
+    again = paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
+    yield f"parallel.{scale.source}-{scale.again}.tsv", cuts.parallel_table(again, scale.compared)
+    for both in product([scale.source], scale.targets):
         pair = "-".join(both)
         learned = f"{LEARNED[both[1]]}/{pair}.tsv" if both[1] in LEARNED else "xnli/xnli.15way.tsv"
-        bitext = read_bitext(find_file(data, learned), languages=both)
-        yield f"parallel.{pair}.tsv", parallel_table(bitext, scale.compared)
-        yield f"tatoeba.{pair}.tsv", parallel_table(read_bitext(data / "tatoeba", languages=both), None)
+        bitext = read_bitext(cuts.find_file(data, learned), languages=both)
+        yield f"parallel.{pair}.tsv", cuts.parallel_table(bitext, scale.compared)
+        yield f"tatoeba.{pair}.tsv", cuts.parallel_table(read_bitext(data / "tatoeba", languages=both), None)
         for split in ("train", "test"):
-            yield f"lexicon.{pair}.{split}.txt", as_lines(read_lines(find_lexicon(data, *both, split=split)))
-    inference = [("train", "nli_en/mnli_train.tsv", scale.inferred), ("dev", "nli_en/mnli_val.tsv", tested)]
+            yield f"lexicon.{pair}.{split}.txt", cuts.as_lines(read_lines(find_lexicon(data, *both, split=split)))
+
+
+def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
+    """Inference, treebanks and entities, to train on and choose by in the source, and to test on in all languages."""
+    tested, half = scale.tested, scale.tested and scale.tested // 2
+    inference = {"train": ("nli_en/mnli_train.tsv", scale.inferred), "dev": ("nli_en/mnli_val.tsv", tested)}
     # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
     many = tested and INFERRED * tested
-    inference += [(language, f"xnli/test-{language}.tsv", many) for language in (source, *scale.tuned_targets)]
-    for name, path, count in inference:
-        yield f"nli.{name}.tsv", pair_table(read_pairs(find_file(data, path)), count)
-    half = tested and tested // 2
-    for language, corpora in ((code, (scale.parsed[code], "wikiann")) for code in (source, *scale.targets)):
-        sets = {"": tested, ".train": scale.examples, ".dev": half} if language == source else {"": tested}
-        for corpus, (part, most) in product(corpora, sets.items()):
-            yield task_file(f"{language}_{corpus}{part}"), cut_file(data, f"{language}_{corpus}{part}", most)
-
-
-def sentences_of(paragraph: str) -> list[str]:
-    """A paragraph cut behind end marks, since a model reads so many tokens of a line and no more.
-
-    >>> sentences_of("It rains. Still! 下雨了。还在下。")
-    ['It rains.', 'Still!', '下雨了。', '还在下。']
-    """
-    parts = re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", paragraph)
-    return [part.strip() for part in parts if part.strip()]
-
-
-def cut(lines: Sequence[str], size: int) -> list[str]:
-    """The first lines that together have at most so many bytes, ends of lines counted.
-
-    >>> cut(["abc", "d", "ef"], 6)
-    ['abc', 'd']
-    """
-    ends = np.cumsum([len(line.encode("utf-8")) + 1 for line in lines])
-    return list(lines[: int(np.searchsorted(ends, size, side="right"))])
+    inference |= {code: (f"xnli/test-{code}.tsv", many) for code in (scale.source, *scale.tuned_targets)}
+    for name, (path, count) in inference.items():
+        yield f"nli.{name}.tsv", cuts.pair_table(read_pairs(cuts.find_file(data, path)), count)
+    for language in (scale.source, *scale.targets):
+        sets = {"": tested, ".train": scale.examples, ".dev": half} if language == scale.source else {"": tested}
+        for corpus, (part, most) in product((scale.parsed[language], "wikiann"), sets.items()):
+            stem = f"{language}_{corpus}{part}"
+            yield cuts.task_file(stem), cuts.cut_file(data, stem, most)
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -450,19 +437,11 @@ on_pairs = partial(Comparison, over=("pairs",), shares=False)
 on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 
-def _over_pairs(words: str, values: Sequence[float], test: Callable[..., Any], bound: float) -> Contrast:
-    """A mean over pairs of languages that must pass a test."""
-    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < evidence.LEAST)
-    mean = replace(mean, error=np.nan) if few else mean
-    return Contrast(f"{words} {{}} over {len(values)} pairs{few}", mean, test, bound)
-
-
 @Claim("order")
 def _order(results: Results) -> Iterator[Contrast]:
     """Languages are more alike in a bilingual model than in two models, and there more than with random weights."""
     for first, second in pairwise(KINDS):
-        lines = [PUBLISHED.where(reference="Figure 7, mean", model=kind) for kind in (first, second)]
-        means = [np.mean([float(line["value"]) for line in printed]) for printed in lines]
+        means = [np.mean(PUBLISHED.values(reference="Figure 7, mean", model=kind)) for kind in (first, second)]
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
         yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
         for target in results.targets(task="cka"):
@@ -479,7 +458,7 @@ def _depth(results: Results) -> Iterator[Contrast]:
         points = [(curve.steps[curve.steps > 0], curve.mean[curve.steps > 0]) for curve in curves if curve]
         slopes = [float(np.polyfit(layers, means, 1)[0]) for layers, means in points if len(layers) > 1]
         if slopes:
-            yield _over_pairs(f"{kind}, change of CKA a layer", slopes, below, 0.0)
+            yield over_pairs(f"{kind}, change of CKA a layer {{}}", slopes, below)
 
 
 @Claim("distance", missing="the pairs are too few to rank")
@@ -531,7 +510,7 @@ def _relation(results: Results) -> Iterator[Contrast]:
             values.append(seeds.value)
             each.append(f"{target} {known.clipped(-1.0).share} over {'seeds' if seeds.known else 'layers'}")
     if values:
-        yield _over_pairs(f"{', '.join(each)}; all:", values, above, PEARSON)
+        yield over_pairs(f"{', '.join(each)}; all: {{}}", values, above, PEARSON)
 
 
 CLAIMS = (
@@ -593,35 +572,13 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 
-class Chart(NamedTuple):
-    """A figure of the paper: drawn with a panel for each pair of languages, and a table with a column for each layer.
-
-    at: coordinates of all curves, and how they are shown. lines: what each has besides. further: the same of lines that
-    the table alone has.
-    """
-
-    name: str
-    title: str
-    caption: str
-    ylabel: str
-    at: Mapping[str, Any]
-    lines: Mapping[str, Mapping[str, Any]]
-    further: Mapping[str, Mapping[str, Any]] = {}
-
-
 BY_KIND = {kind: {"model": kind} for kind in KINDS}
 AS_DECIMALS = {"form": evidence.decimals, "printed": "{:.2f}".format}
-GRAPHIC = "The paper prints a graphic only."
-BANDS = "intervals and bands are t intervals over seeds, where there are three"
 TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
-CHARTS = (
-    Chart(
-        "figure-7",
-        "Figure 7: how alike two languages are",
-        "Debiased CKA (about 0 for unrelated vectors) of sentence vectors of two languages: in one bilingual model, in "
-        f"two models, and with fresh weights on the other side; {BANDS}. Published: of models 768 wide, by a formula "
-        "that removes no means (as printed).",
-        "CKA",
+# A figure by layer has a panel for each pair of languages, and is a table with a column for each layer, too. By its
+# name: what all curves have, coordinates and how they are shown; what each has besides; lines that the table alone has.
+CHARTS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {
+    "figure-7": (
         {**CKA, **AS_DECIMALS},
         BY_KIND,
         {
@@ -630,12 +587,7 @@ CHARTS = (
             for kind in KINDS
         },
     ),
-    Chart(
-        "figure-6",
-        "Figure 6: sentences found after a rotation",
-        "P@1 of Tatoeba's sentences from the source, nearest by cosine, two models unless said otherwise; normalised: "
-        f"iteratively, with means of the text that was learned from; {BANDS}. Dashed: chance. {GRAPHIC}",
-        "P@1",
+    "figure-6": (
         {**SENTENCES, **TWO_MODELS, **AS_DECIMALS, "share": True},
         {
             "raw": {"condition": "raw"},
@@ -649,15 +601,8 @@ CHARTS = (
             "rotation, the test's means, CSLS": {**TRANSDUCTIVE, "method": "csls"},
         },
     ),
-    *(
-        Chart(
-            f"figure-5-{task}",
-            f"Figure 5, {NAMES[task]}: a task on layers of two models, by the layer of the seam",
-            "Points in the target language. Fresh layers are trained on the first layers of the source's model, and "
-            "stand on those of the target's: stitched by a rotation, by any rotation, or as they are; bilingual: on "
-            "those of one model, as they are or mapped by a rotation. Means and t intervals over seeds of the fresh "
-            f"layers. {GRAPHIC}",
-            "points",
+    **{
+        f"figure-5-{task}": (
             {**STITCH[task], "share": True, "scale": 100},
             {
                 "two models, stitched": JOINED,
@@ -666,17 +611,11 @@ CHARTS = (
                 "bilingual, as it is": ONE_MODEL,
                 "bilingual, mapped": MAPPED,
             },
+            {},
         )
         for task in STITCHED_TASKS
-    ),
-    Chart(
-        "figure-4",
-        "Figure 4: words looked up with two models",
-        "P@1 of CSLS from the source after a rotation with iterative normalisation, words of the test dictionary among "
-        "all words; bands are Wilson intervals over words. Only words that the text has are asked; Chinese is cut into "
-        "characters. Single pieces are other words than the layers', so compare them with static vectors of the same. "
-        f"{GRAPHIC}",
-        "P@1",
+    },
+    "figure-4": (
         {**WORDS, **AS_DECIMALS},
         {
             "words in use": {**IN_USE, "items": True},
@@ -686,7 +625,7 @@ CHARTS = (
         },
         {"coverage of the test": {**IN_USE, "measure": "coverage", "condition": "test", "method": None}},
     ),
-)
+}
 
 
 def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
@@ -699,31 +638,27 @@ def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
     made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
-    for chart in CHARTS:
+    for name, (shared, lines, further) in CHARTS.items():
         rows = {
-            f"{pair}, {label}": {**at, **chart.at, **own}
-            for pair, at in _pairs(results, chart.at["task"]).items()
-            for label, own in {**chart.lines, **chart.further}.items()
+            f"{pair}, {label}": {**at, **shared, **own}
+            for pair, at in _pairs(results, shared["task"]).items()
+            for label, own in {**lines, **further}.items()
         }
-        columns = {"all layers": {"layer": None}, **layers}
-        made += evidence.grid(results, chart.title, rows, columns, [chart.caption], known=PUBLISHED)
+        told = CAPTIONS.table(name)
+        made += evidence.grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
     made += _table_1(results)
     models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
     text = results.where(task="pretrain", unit="character")
     named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
     rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
     languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
-    note = "Perplexity a character of held-out text. Compare models within a language only."
-    return made + evidence.grid(results, "The models", rows, languages, [note])
+    return made + evidence.grid(results, rows, languages, **CAPTIONS.table("models"))
 
 
 def _table_1(results: Results) -> list[Table]:
     columns: dict[str, Any] = {}
-    change = {
-        "base": {"condition": DEFAULT},
-        "form": signed,
-        "respelt": {"measure": "change", "target": evidence.OTHERS},
-    }
+    respelt = {"measure": "change", "target": evidence.OTHERS}
+    change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": respelt}
     for task, name in NAMES.items():
         targets = results.targets(task=f"table-1 {task}")
         at = {**TABLE_1[task], "source": results.source}
@@ -731,33 +666,28 @@ def _table_1(results: Results) -> list[Table]:
         columns[f"{name}, d"] = {**at, "target": targets, **change}
     rows: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
     rows["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
-    note = (
-        "Points in the target language, tuned on English alone; d: the mean over targets less Default's, seed by seed "
-        "of the task's head. What is a language's own is frozen in tuning; the paper's d is over French, Russian and "
-        "Chinese."
-    )
-    return evidence.grid(results, "Table 1: what languages share, and transfer", rows, columns, [note], known=PUBLISHED)
+    return evidence.grid(results, rows, columns, **CAPTIONS.table("table-1"), known=PUBLISHED)
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow."""
     made = []
-    for name, title, caption, ylabel, at, lines, _ in CHARTS:
-        shown = {**at, "respelt": {"measure": AS_PRINTED}}
-        pairs = {pair: {**ends, **shown} for pair, ends in _pairs(results, at["task"]).items()}
+    for name, (shared, lines, _) in CHARTS.items():
+        at = {**shared, "respelt": {"measure": AS_PRINTED}}
+        pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == ENGLISH else None
-        drawn = evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known)
-        made.append(Figure(name, title, caption, drawn, ylabel, xlabel="layer"))
-    dots = []
+        made += CAPTIONS.figure(name, evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known))
+        if name == "figure-6" and (dots := list(_similarity_and_retrieval(results))):
+            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", dots)])
+    return made
+
+
+def _similarity_and_retrieval(results: Results) -> Iterator[Line]:
+    """A circle for every layer of each pair of languages, means over seeds."""
     for target in results.targets(task="retrieval"):
         if seeds := list(layer_by_layer(results, target, MONOLINGUAL).values()):
             similar, right = np.mean(seeds, axis=0).tolist()
-            dots.append(Line(target, similar, right, dots=True))
-    title = "Similarity and retrieval, layer by layer"
-    caption = "A circle is a layer: debiased CKA, and P@1 after a rotation with iterative normalisation."
-    panel = [Panel("two models", dots)] if dots else []
-    made.insert(2, Figure("figure-6-and-7", title, caption, panel, "P@1", xlabel="CKA"))
-    return [figure for figure in made if figure.panels]
+            yield Line(target, similar, right, dots=True)
 
 
 PAPER = paper.Paper("wu2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)
