@@ -554,6 +554,7 @@ def _fork(work: Callable[[], Any], log: Path, *, file_size: int | None = None) -
         work()
         code = 0
     except SystemExit as end:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command has ended
         code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
     except BaseException:
         traceback.print_exc()

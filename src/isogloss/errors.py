@@ -28,6 +28,21 @@ def require(condition: object, sentence: str) -> None:
 
 
 @contextmanager
+def readable(path: object, wrong: str, remedy: str) -> Iterator[None]:
+    """What goes wrong in the block, in whatever library, means that a file is missing, cut short or foreign.
+
+    The sentence says which, what is wrong with it, why, and what to do: `data.npy holds no text (it is empty); ...`.
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"{path} {wrong} ({why}); {remedy}") from error
+
+
+@contextmanager
 def ended_in_order() -> Iterator[None]:
     """Inside the block SIGTERM ends this process in order, and the processes that it started with it."""
     if current_thread() is not main_thread():  # only that one may say what signals do

@@ -136,7 +136,7 @@ def test_text_shorter_than_one_stream(refused, files):
         ({"batch": 0}, "--batch must be at least 1, not 0"),
         ({"length": 3}, "--length must be at least 8, not 3"),
         ({"steps": -1}, "--steps must be at least 0, not -1"),
-        ({"seed": -1}, "--seed must be at least 0, not -1"),
+        ({"seed": -1}, "--seed must be from 0 to below 9223372036854775808, not -1"),
         ({"micro_batch": 0}, "--micro-batch must be at least 1, not 0"),
         ({"probe": 0}, "--probe must be at least 1, not 0"),
         ({"report": 0}, "--report must be at least 1, not 0"),

@@ -56,15 +56,45 @@ def test_a_row_is_kept_once(tmp_path):
 
 def test_resume_drops_half_a_line_and_goes_on(tmp_path):
     run = start(tmp_path / "run", FACTS)
-    run.append(ROWS[:2])
+    run.append(ROWS[:1])
+    counted = (tmp_path / "run" / "run.json").read_bytes()
+    run.append(ROWS[1:2])
     run.close()
     file = tmp_path / "run" / "rows.csv"
     file.write_bytes(file.read_bytes()[:-9])
+    (tmp_path / "run" / "run.json").write_bytes(counted)  # a kill in the midst of a row is before it is counted
     assert len(read_rows(tmp_path / "run")) == 1  # half a row is not read
     again = start(tmp_path / "run", FACTS, resume=True)
     assert [again.has(one) for one in ROWS] == [True, False, False]
     again.append(ROWS)
     pd.testing.assert_frame_equal(again.finish(), frame(ROWS))
+
+
+@pytest.mark.parametrize("damage", [b"", b"5", b"\xff\xfe", None])
+def test_rows_that_were_written_and_are_gone_are_missed_and_found_again_in_a_finished_run(tmp_path, damage):
+    """Training went on from its checkpoint and ended well, and the rows before it were gone."""
+    folder = tmp_path / "run"
+    with start(folder, FACTS) as run:
+        run.append(ROWS)
+    sound = (folder / "rows.csv").read_bytes()
+    damaged = (sound[: sound[:-1].rfind(b"\n") + 1], damage)
+    for content in damaged:
+        (folder / "rows.csv").unlink(missing_ok=True)
+        if content is not None:
+            (folder / "rows.csv").write_bytes(content)
+        for look in (read_rows, lambda path: start(path, FACTS, resume=True)):
+            with pytest.raises(InputError, match=r"rows\.csv.*; the run must be made again|columns are not those"):
+                look(folder)
+    (folder / "rows.csv").write_bytes(sound)
+    with start(folder, FACTS, resume=True) as run:
+        run.finish()
+    for content in damaged:
+        (folder / "rows.csv").unlink()
+        if content is not None:
+            (folder / "rows.csv").write_bytes(content)
+        pd.testing.assert_frame_equal(read_rows(folder), frame(ROWS))
+        start(folder, FACTS, resume=True).close()
+        assert (folder / "rows.csv").read_bytes() == sound
 
 
 def test_a_run_killed_while_it_was_being_made_can_be_resumed(tmp_path):

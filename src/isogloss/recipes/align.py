@@ -25,7 +25,7 @@ from typing import Annotated, Any, cast
 
 import torch
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.files import clear_leftovers, one_at_a_time, whole_folder, write_text
 from isogloss.progress import listening, silent
 from isogloss.recipes import recipe
@@ -43,7 +43,7 @@ from isogloss.text.languages import name as language_name
 from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
 from isogloss.text.sampling import hash_fraction
-from isogloss.text.streams import PairStream, borders_of, open_pairs, pack_pairs
+from isogloss.text.streams import UNREADABLE, PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
@@ -396,12 +396,13 @@ def pack_text(
                 )
             facts[title] = {"held": held_out[title], "measured": left_out}
         write_text(record, json.dumps(facts, ensure_ascii=False))
-    known = json.loads(record.read_text(encoding="utf-8"))
-    return PackedPairs(
-        {title: open_pairs(folder / f"{title}.npy") for title in known},
-        {title: [(first, second) for first, second in facts["held"]] for title, facts in known.items()},
-        {title: facts["measured"] for title, facts in known.items()},
-    )
+    with readable(record, *UNREADABLE):
+        known = json.loads(record.read_text(encoding="utf-8"))
+        return PackedPairs(
+            {title: open_pairs(folder / f"{title}.npy") for title in known},
+            {title: [(first, second) for first, second in facts["held"]] for title, facts in known.items()},
+            {title: facts["measured"] for title, facts in known.items()},
+        )
 
 
 def _packing_hash(sources: Sequence[PairSource], stack: Stack, *, measured: Sequence[str], **how: Any) -> str:

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import torch
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import listening, silent
 from isogloss.recipes.recipe import describe_files
@@ -132,7 +132,8 @@ class TextSource:
         made = folder / "tokenizers"
         if made.is_dir():
             # Packing was begun here and not finished: what there is may be of other text.
-            _refuse_other(folder, json.loads((made / "made.json").read_text(encoding="utf-8")), facts)
+            with readable(made / "made.json", "cannot be read", f"remove {made}, and the text is packed again"):
+                _refuse_other(folder, json.loads((made / "made.json").read_text(encoding="utf-8")), facts)
         else:
             if "folder" in self.tokenizer:
                 tokenizers = dict.fromkeys(self.texts, _read_tokenizer(Path(self.tokenizer["folder"])))
@@ -218,10 +219,8 @@ def read_packed_facts(folder: Path) -> dict[str, Any]:
     """What `streams.json` says the packed text was made from."""
     path = folder / RECORD
     require(path.is_file(), f"{folder} holds no packed text: it has no streams.json; give --text to make it")
-    try:
+    with readable(path, "cannot be read", "pack the text again"):
         facts = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{path} cannot be read: {error}; pack the text again") from error
     require({"text", "tokenizer"} <= set(facts), f"{path} does not say which text was packed; pack the text again")
     return facts
 
@@ -258,7 +257,5 @@ def _read_tokenizer(folder: Path) -> Any:
     from transformers import AutoTokenizer
 
     require(any(folder.glob("*.json")), f"{folder} holds no tokenizer that can be read: it has no tokenizer.json")
-    try:
+    with readable(folder, "holds no tokenizer that can be read", "save it again"):
         return AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{folder} holds no tokenizer that can be read: {str(error).splitlines()[0]}") from error

@@ -228,7 +228,9 @@ Layers = Annotated[str | Sequence[int] | None, "cuts to read, as in 0,4,8-12; de
 Aligner = Annotated[
     Literal["ibm2", "fast_align"], "how words are linked where no links are given: IBM model 2, or as fast_align does"
 ]
-Seed = Annotated[NonNegativeInt, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE)]
+Seed = Annotated[
+    int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0, below=2**63)
+]
 Seeds = Annotated[PositiveInt, Option("how many seeds every training is run with", SCHEDULE)]
 Epochs = Annotated[PositiveInt, Option("times the training text is seen", SCHEDULE)]
 Batch = Annotated[PositiveInt, Option("sentences or examples in a batch", SCHEDULE)]

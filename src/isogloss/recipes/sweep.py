@@ -22,7 +22,7 @@ from typing import Annotated, Any, get_args, get_origin
 import pandas as pd
 import torch
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.progress import progress
 from isogloss.recipes import recipe as recipes
 from isogloss.recipes.cluster import Share, on_cluster
@@ -40,6 +40,7 @@ COLUMN_ARGUMENTS = ("model", "seed", "task", "plans", "switch", "switch_to", "sw
 
 DESCRIBE_JOBS = ("chosen_step", "chosen_rate", "skipped")  # measures that describe one job, and are no curve
 
+MOST_VALUES = 100_000  # of a range
 RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")
 READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
     bool: ("yes or no", lambda text: {"yes": True, "true": True, "no": False, "false": False}[text.lower()]),
@@ -182,6 +183,7 @@ def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
         if match := RANGE.fullmatch(part):
             before, first, last = match[1], int(match[2]), int(match[3])
             require(last >= first, f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
+            require(last - first < MOST_VALUES, f"--grid {name}: {part} are more than {MOST_VALUES:,} values")
             texts = [f"{before}{number}" for number in range(first, last + 1)]
         if str in types or list in types:
             values += texts if str in types else [text.split() for text in texts]
@@ -351,7 +353,9 @@ def saved_models(run: Path) -> list[dict[str, Any]]:
 
 
 def _read_saved(path: Path) -> dict[str, Any]:
-    return {**json.loads((path / RECORD).read_text(encoding="utf-8")), "path": path, "run": path.parent.parent.parent}
+    with readable(path / RECORD, "is no record of a saved model", f"remove {path}"):
+        record = json.loads((path / RECORD).read_text(encoding="utf-8"))
+        return {**record, "path": path, "run": path.parent.parent.parent}
 
 
 def with_saved_models(models: Sequence[Any]) -> list[str]:

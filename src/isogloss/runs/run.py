@@ -22,7 +22,7 @@ from typing import Any
 import pandas as pd
 from filelock import FileLock, Timeout
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.files import clear_leftovers, is_leftover, whole, write_text
 from isogloss.runs import table
 from isogloss.runs.table import COLUMNS, Row, key, written_cells
@@ -92,6 +92,8 @@ class Run(AbstractContextManager["Run"]):
                 os.fsync(file.fileno())
         self.rows += fresh
         self._keys.update(map(key, fresh))
+        if fresh:
+            self._save()  # with their number, so that rows which are lost afterwards are missed
 
     def note(self, sentence: str) -> None:
         """Keep a sentence the reader of the run should see, once."""
@@ -103,9 +105,9 @@ class Run(AbstractContextManager["Run"]):
         """Forget every row and note, for a table that is collected from other runs each time."""
         self.rows, self._keys, self.finished = [], set(), False
         self.facts |= {"finished": None, "status": "running", "notes": []}
-        write_text(self.folder / "rows.csv", ",".join(COLUMNS) + "\n")
-        (self.folder / "rows.parquet").unlink(missing_ok=True)  # of the rows before
         self._save()
+        (self.folder / "rows.parquet").unlink(missing_ok=True)  # of the rows before
+        write_text(self.folder / "rows.csv", ",".join(COLUMNS) + "\n")
 
     def finish(self) -> pd.DataFrame:
         """Write `rows.parquet`, mark the run finished, drop the scratch folder; returns the table."""
@@ -122,6 +124,7 @@ class Run(AbstractContextManager["Run"]):
 
     def _save(self) -> None:
         if self.writes:
+            self.facts["rows"] = len(self.rows)
             text = json.dumps(self.facts, indent=2, ensure_ascii=False, default=str)
             write_text(self.folder / "run.json", text + "\n")
 
@@ -161,9 +164,9 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
                     )
             run.new = False
             run.finished = before.get("status") == "finished"
-            run.facts |= {"started": before["started"], "notes": before.get("notes", []), "resumed": _now()}
-            has_table = any((path / name).is_file() for name in ("rows.csv", "rows.parquet"))
-            rows = table.records(read_rows(path)) if has_table else []
+            run.facts |= {"started": before.get("started"), "notes": before.get("notes", []), "resumed": _now()}
+            begun = before.get("rows") or any((path / name).is_file() for name in ("rows.csv", "rows.parquet"))
+            rows = table.records(read_rows(path)) if begun else []
             run.rows, run._keys = rows, set(map(key, rows))
             # A kill may have left half a line behind; what was read back is written again, whole.
             with whole(path / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
@@ -197,15 +200,28 @@ def check_folder(path: Path, *, resume: bool) -> None:
 def read_rows(folder: str | Path) -> pd.DataFrame:
     """The table of a run folder, finished or not, in today's columns whatever schema it was written in.
 
-    `rows.csv` is what the run wrote row by row; published results may have `rows.parquet` alone.
+    `rows.csv` is what the run wrote row by row. `rows.parquet` takes its place where it is damaged, has fewer rows than
+    `run.json` counts, or is not there, as in published results; where that does not help, it is an InputError.
     """
     path, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
-    if not path.is_file():
-        require(packed.is_file(), f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
+    there = path.is_file() or packed.is_file()
+    counted = read_facts(folder).get("rows", 0) if (Path(folder) / "run.json").is_file() else 0
+    require(there or counted, f"{folder} is no run folder: it has neither rows.csv nor rows.parquet")
+    lost = "the run must be made again, in another folder"
+    if path.is_file() or not packed.is_file():
         try:
-            return table.typed(pd.read_parquet(packed))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{packed} cannot be read as parquet ({error}); the run must be made again") from error
+            with readable(path, "cannot be read", lost):
+                rows = _read_csv(path)
+            require(len(rows) >= counted, f"{path} has {len(rows):,} rows where {counted:,} were written; {lost}")
+            return rows
+        except InputError:
+            if not packed.is_file():
+                raise
+    with readable(packed, "cannot be read as parquet", lost):
+        return table.typed(pd.read_parquet(packed))
+
+
+def _read_csv(path: Path) -> pd.DataFrame:
     text = path.read_text(encoding="utf-8")
     lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))  # a kill may leave an incomplete last line
     columns = tuple(next(lines, ()))
@@ -230,12 +246,12 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
     """What `run.json` says."""
     path = Path(folder) / "run.json"
     require(path.is_file(), f"{folder} is no run folder: it has no run.json")
-    try:
+    with readable(path, "is not JSON", "the run must be made again"):
         facts = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON ({error}); the run must be made again") from error
     kind = type(facts).__name__
     require(isinstance(facts, dict), f"{path} holds {kind}, where an object with the run's arguments was expected")
+    known = isinstance(facts.get("rows", 0), int) and isinstance(facts.get("notes", []), list)
+    require(known, f"{path} has no number of rows or no list of notes; the run must be made again")
     return dict(facts)
 
 

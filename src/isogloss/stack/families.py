@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 
 Kind = Literal["encoder", "decoder", "encoder-decoder"]
 
@@ -194,10 +194,8 @@ def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positio
     """A configuration with the fields of a JSON file in place of its own; positions, vocabulary: the least it needs."""
     from transformers import AutoConfig, AutoModelForMaskedLM
 
-    try:
+    with readable(f"--config {more}", "cannot be read as JSON", "give a file with one JSON object"):
         given = json.loads(Path(more).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"--config {more} cannot be read as JSON: {error}") from error
     if not isinstance(given, dict):
         raise InputError(f"--config {more} must hold one JSON object")
     # Fields the family has not are refused: transformers keeps any name, so a misspelled one would do nothing.

@@ -360,9 +360,9 @@ def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[
             raise InputError(f"--layers takes numbers as in 0,4,8-12, not {text!r}")
         first, last = int(match[1]), int(match[2] or match[1])
         require(last >= first, f"--layers {part} runs backwards; write {last}-{first}")
+        wrong = first if first not in stack.cuts else last
+        require(wrong in stack.cuts, f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {wrong}")
         cuts.update(range(first, last + 1))
-    wrong = ", ".join(map(str, sorted(cuts - set(stack.cuts))))
-    require(not wrong, f"{stack.name} has layers 0 to {stack.cuts[-1]}; --layers asks for {wrong}")
     return tuple(sorted(cuts))
 
 

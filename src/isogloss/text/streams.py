@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from tokenizers import Tokenizer
 
-from isogloss.errors import InputError
+from isogloss.errors import readable
 from isogloss.files import whole, write_text
 from isogloss.progress import progress
 from isogloss.text.batches import Sentences, ranges
@@ -117,7 +117,7 @@ def pack(tokenizer: Any, texts: Iterable[str], path: Path, *, language: str, tot
 
 def open_stream(path: Path) -> Stream:
     """The stream that `pack` wrote to this path; the ids stay on disk."""
-    with _as_input_error(path):
+    with readable(path, *UNREADABLE):
         counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         tokens = counts["tokens"]
         ids = np.load(path, mmap_mode="r" if tokens else None).view(np.ndarray)
@@ -125,6 +125,8 @@ def open_stream(path: Path) -> Stream:
             raise ValueError(f"its counts speak of {tokens:,} tokens")
         return Stream(ids=ids, **counts)
 
+
+UNREADABLE = "does not hold packed text", "pack the text again"
 
 Frame = Sequence[tuple[int, ...]]
 """The special tokens before and after a text, or before, between and after its two sides; of `borders_of`."""
@@ -371,7 +373,7 @@ def pack_pairs(
 
 def open_pairs(path: Path) -> PairStream:
     """The pairs that `pack_pairs` wrote to this path; ids and beginnings stay on disk."""
-    with _as_input_error(path):
+    with readable(path, *UNREADABLE):
         counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         pairs = counts.pop("pairs")
         begins = np.load(path.with_suffix(".begins.npy"), mmap_mode="r").view(np.ndarray)
@@ -379,15 +381,6 @@ def open_pairs(path: Path) -> PairStream:
         if len(begins) != 2 * pairs + 1 or int(begins[-1]) != len(ids):
             raise ValueError(f"its counts speak of {pairs:,} pairs")
         return PairStream(**counts | {"languages": tuple(counts["languages"])}, ids=ids, begins=begins)
-
-
-@contextmanager
-def _as_input_error(path: Path) -> Iterator[None]:
-    """What goes wrong in the block means that a file is missing, cut short or foreign, and is an InputError."""
-    try:
-        yield
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, EOFError) as error:
-        raise InputError(f"{path} does not hold packed text ({error}); pack the text again") from error
 
 
 def _plain_encoder(tokenizer: Any) -> tuple[Tokenizer, np.dtype[Any]]:

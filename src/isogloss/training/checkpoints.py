@@ -32,11 +32,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from isogloss.errors import InputError, require
+from isogloss.errors import readable, require
 from isogloss.files import whole_folder, write_text
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
@@ -149,15 +148,13 @@ def restore_checkpoint(
 
     Returns what was saved as `state`, and the weights of the best model when the checkpoint was written.
     """
-    try:
+    remedy = "remove it, and --resume begins at the one before, or anew where there is none"
+    with readable(path, "is no checkpoint to go on from", remedy):
         tensors = load_file(path / "training.safetensors")
-        state = json.loads((path / "training.json").read_text(encoding="utf-8"))
+        state = {"best_step": None, **json.loads((path / "training.json").read_text(encoding="utf-8"))}
+        if not {"step", "total", "count"} <= set(state):
+            raise ValueError("a part of its record is missing")
         best = load_file(path / BEST) if (path / BEST).is_file() else None
-    except (SafetensorError, OSError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"{path} is no checkpoint to go on from ({str(error).splitlines()[0]}); remove it, and --resume begins at "
-            "the one before, or anew where there is none"
-        ) from error
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
     shapes = {name: value.shape for name, value in tensors.items() if name.startswith("weight.")}
@@ -170,7 +167,7 @@ def restore_checkpoint(
                 part: value if part == "step" and not weight.is_cuda else value.to(weight.device)
                 for part, value in moments.items()
             }
-    return state, copy_weights(model) if state.get("best_step") == state["step"] else best
+    return state, copy_weights(model) if state["best_step"] == state["step"] else best
 
 
 def _all(folder: Path) -> list[Path]:

@@ -6,6 +6,7 @@ through.
 """
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,9 +20,12 @@ import torch
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from torch import Tensor
 
+from isogloss.errors import readable
 from isogloss.files import whole, write_text
 
 SHARE = 0.125  # of the disk that is free: other runs may do the same beside this one
+
+DAMAGED = "is damaged", "remove the folder that it is in, and --resume makes it again"
 
 Read = Callable[[], Iterable[Tensor]]
 
@@ -66,14 +70,14 @@ class VectorStore:
     def create(self, name: str, shape: Sequence[int], *, dtype: DTypeLike = np.float32) -> NDArray[Any]:
         """Make room for an array of zeros that is filled in place, in place of one of the same name."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        return np.lib.format.open_memmap(self.path(name), mode="w+", dtype=dtype, shape=tuple(shape))
+        return _mapped(self.path(name), shape, dtype)
 
     @contextmanager
     def filling(self, name: str, shape: Sequence[int]) -> Iterator[NDArray[Any]]:
         """A memory-mapped array to fill inside the block; it gets its name when the block ends without an error."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with whole(self.path(name)) as beside:
-            values = np.lib.format.open_memmap(beside, mode="w+", dtype=np.float32, shape=tuple(shape))
+            values: Any = _mapped(beside, shape, np.float32)
             yield values
             values.flush()
 
@@ -85,8 +89,9 @@ class VectorStore:
 
     def read(self, name: str, index: int | None = None) -> Tensor:
         """A copy in memory of an array, or of its part with this index along the first dimension (a layer)."""
-        values = np.load(self.path(name), mmap_mode="r")
-        return torch.from_numpy(np.array(values if index is None else values[index]))
+        with readable(self.path(name), *DAMAGED):
+            values = np.load(self.path(name), mmap_mode="r")
+            return torch.from_numpy(np.array(values if index is None else values[index]))
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
         """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
@@ -95,8 +100,17 @@ class VectorStore:
 
     def facts(self) -> dict[str, Any]:
         """The facts that the store was finished with."""
-        facts: dict[str, Any] = json.loads((self.folder / self.mark).read_text(encoding="utf-8"))
-        return facts
+        with readable(self.folder / self.mark, *DAMAGED):
+            return dict(json.loads((self.folder / self.mark).read_text(encoding="utf-8")))
+
+
+def _mapped(path: Path, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
+    """A new array in a file that has its room on the disk: where that is full, this says so, not a signal later on."""
+    values = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=tuple(shape))
+    if values.nbytes and hasattr(os, "posix_fallocate"):
+        with path.open("r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return values
 
 
 @contextmanager
