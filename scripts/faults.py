@@ -188,7 +188,7 @@ class Campaign:
         for _ in range(chance.randint(1, 3)):
             number = chance.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT))
             code, told = self.run(command, folder / "run", after=chance.uniform(0, seconds), kill=number)
-            if "Traceback" in told and number != signal.SIGKILL:
+            if code == 70 or ("Traceback" in told and number != signal.SIGKILL):
                 return f"failed: a traceback after {number.name}: {_last(told)}"
         return self.compare(command, folder / "run", sound, self.run(command, folder / "run"))
 

@@ -39,7 +39,19 @@ def test_a_name_holds_while_work_is_done_and_not_where_its_values_go():
     assert told == [("tuning", 1, 3), ("writing", 1, 3), ("tuning", 2, 3), ("writing", 2, 3)]
 
 
-def test_news_of_a_stage_goes_on_with_its_bar(capsys):
+def test_lines_are_written_at_once_where_standard_error_is_a_file(capsys):
+    """In a redirected log the progress of hours appeared at their end."""
+    with bar():
+        for step in range(1, 4):
+            progress("training" if step < 2 else f"training: loss {4 / step:.2f}", step, 3)
+            assert len(capsys.readouterr().err.splitlines()) == (1 if step != 2 else 0)
+        progress("training", 3, 3)
+        assert capsys.readouterr().err == "", "the end is told once"
+
+
+def test_news_of_a_stage_goes_on_with_its_bar(capsys, monkeypatch):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
     with bar():
         progress("packing", 3, 3)
         progress("tuning freeze:3", 3, 3)

@@ -10,11 +10,12 @@ import inspect
 import os
 import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -24,6 +25,8 @@ from isogloss.progress import bar
 from isogloss.recipes import RECIPES
 
 INTERRUPTED = 130
+UNKNOWN = 70  # the exit code of a mistake that nobody foresaw
+DEBUG = "ISOGLOSS_DEBUG"  # where this variable is set, a mistake is told with its traceback
 STOPPED = {INTERRUPTED: "interrupted", 143: "terminated"}  # exit codes of a command that was stopped
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
@@ -388,8 +391,15 @@ app = lazy_group(
 
 
 @app.callback(invoke_without_command=True)
-def top(version: Annotated[bool, typer.Option("--version", help="print the version")] = False) -> None:
+def top(
+    version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="show where a mistake came from, as ISOGLOSS_DEBUG=1 does")
+    ] = False,
+) -> None:
     """Maps the languages inside a transformer: at which layer they meet, and how training moves them."""
+    if debug:
+        os.environ[DEBUG] = "1"
     if version:
         from isogloss import __version__
 
@@ -423,12 +433,18 @@ def main() -> None:
         _fail(f"could not read or write{where}: {reason}{what}", 1)
     except (KeyboardInterrupt, typer.Abort, SystemExit) as stop:
         ended = stop.code if isinstance(stop, SystemExit) else INTERRUPTED  # the parser may end so by itself, too
+        if isinstance(stop.__cause__, EOFError):  # which the parser takes for a person's
+            _fail(f"a file ended too early ({stop.__cause__}){_afterwards('--resume goes on where it can')}", 1)
         if not isinstance(ended, int) or ended not in STOPPED:
             raise
         _fail(f"{STOPPED[ended]}{_afterwards('run the same command with --resume to go on')}", ended)
     except Exception as error:
         if not hasattr(error, "format_message"):
-            raise
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            kind = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
+            _fail(
+                f"this is a mistake of isogloss or of a library, {kind}; `isogloss --debug ...` shows its way", UNKNOWN
+            )
         sentence, context = str(error.format_message()), getattr(error, "ctx", None)
         if not sentence:  # help was shown, as for no arguments at all
             sys.exit(2)
@@ -443,7 +459,9 @@ def _afterwards(resumed: str) -> str:
     return endings.get("".join(sys.argv[1:2]), f"; {resumed}")
 
 
-def _fail(sentence: str, code: int) -> None:
+def _fail(sentence: str, code: int) -> NoReturn:
+    if os.environ.get(DEBUG):
+        traceback.print_exc()
     typer.echo(f"isogloss: {sentence}", err=True)
     sys.exit(code)
 

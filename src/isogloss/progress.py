@@ -6,6 +6,9 @@ The library never prints. Work that can take more than two seconds tells the cur
 somebody listens: the command line and notebooks inside `with bar():`, others inside `with listening(callback):`.
 """
 
+import math
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -13,6 +16,7 @@ from typing import TypeVar
 
 Listener = Callable[[str, int, int], object]
 T = TypeVar("T")
+PAUSE = 30.0  # seconds between lines on a stage, where they are written to a file
 
 
 def silent(stage: str, done: int, total: int) -> None:
@@ -64,12 +68,30 @@ def _retold(work: Iterable[T], change: Callable[[str, int, int], tuple[str, int,
             yield advance()
 
 
+def _write_lines() -> Listener:
+    """A listener that writes a line when a stage begins, when it ends, and now and then between."""
+    told: dict[str, float] = {}  # when each stage is to be told of next
+
+    def write(stage: str, done: int, total: int) -> None:
+        name, now = stage.partition(": ")[0], time.monotonic()
+        if now >= told.get(name, 0.0) or (done >= total and told[name] < math.inf):
+            told[name] = math.inf if done >= total else now + PAUSE
+            sys.stderr.write(f"{stage}: {done:,} of {total:,}\n")
+            sys.stderr.flush()
+
+    return write
+
+
 @contextmanager
 def bar() -> Iterator[None]:
-    """Show one rich progress bar per stage on standard error while the block runs."""
+    """Show one rich progress bar per stage on standard error while the block runs; lines, where that is a file."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+    if not sys.stderr.isatty():
+        with listening(_write_lines()):
+            yield
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     tasks: dict[str, TaskID] = {}
     with Progress(*columns, console=Console(stderr=True)) as bars:

@@ -73,7 +73,7 @@ def test_text_without_a_token_that_can_be_masked(refused, tmp_path):
         ({"held_out": 0}, "--held-out must be above 0 to below 1, not 0"),
         ({"held_out": 0.5}, "to train on, fewer than one batch of 8"),
         ({"seeds": 0}, "--seeds must be at least 1, not 0"),
-        ({"seed": -1}, "--seed must be at least 0, not -1"),
+        ({"seed": -1}, "--seed must be from 0 to below 9223372036854775808, not -1"),
         ({"epochs": 0}, "--epochs must be at least 1, not 0"),
         ({"batch": 0}, "--batch must be at least 1, not 0"),
         ({"probe": 0}, "--probe must be at least 1, not 0"),

@@ -108,13 +108,13 @@ def drift(
     languages = [train.language, *(corpus.language for corpus in watched)]
     weighs = "--stop balance weighs the target against other languages; give them with --others"
     require(watched or stop != "balance", weighs)
+    parallel = recipe.parallel_texts(bitext, languages)
     source, stack = load_masked_lm(model, revision, device=hardware)
     depth, epoch = stack.cuts[-1], steps_in_epoch(train, batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
     native_model, native_stack = (None, None) if native is None else load_native(native, stack)
     name, native_name = model_names(model, native)
-    parallel = recipe.parallel_texts(bitext, languages)
     steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)

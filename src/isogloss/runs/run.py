@@ -184,6 +184,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
 
 def check_folder(path: Path, *, resume: bool) -> None:
     """Refuse a folder that cannot be written, holds other files, or holds a run that is not to be resumed."""
+    require(str(path).isprintable(), f"--out {str(path)!r} has characters that are no text; choose another name")
     if (path / "run.json").is_file():
         require(resume, f"{path} already holds a run; add --resume to go on with it, or choose another --out")
         return

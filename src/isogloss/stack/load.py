@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,9 @@ def locate(name: str | Path) -> str:
             require(os.access(path, os.R_OK), f"{path} cannot be read: permission denied")
         return str(folder)
     require(not folder.exists(), f"{folder} is a file; a model is a folder with config.json, weights and tokenizer")
+    models = Path(str(files("isogloss") / "models"))
+    near = "".join(get_close_matches(str(name), [path.name for path in models.iterdir()], n=1))
+    require(not near, f"there is no model {name}; did you mean {near}?")
     among_runs = folder.parent != Path() and any(folder.parent.glob("*/run.json"))
     if among_runs or str(name).startswith((".", "/", "~")) or str(name).count("/") > 1:
         raise InputError(f"there is no folder {name}")

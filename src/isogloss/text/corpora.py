@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from isogloss.errors import InputError, require
-from isogloss.text.languages import plain
+from isogloss.text.languages import code, plain
 from isogloss.text.sampling import hash_fraction
 
 Span = tuple[int, int]
@@ -35,6 +35,7 @@ class Corpus:
     def __post_init__(self) -> None:
         if isinstance(self.sentences, str):
             raise InputError(f"the corpus of {self.language} is one text; give a list of sentences")
+        code(self.language)  # which refuses what is no code
 
     def __len__(self) -> int:
         return len(self.sentences)

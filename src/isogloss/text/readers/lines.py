@@ -41,6 +41,7 @@ DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 IGNORED = frozenset({"key", "kind", "genre", "domain", "label", "split"})
 HEADINGS = frozenset({"source", "target", "src", "tgt", "trg", "sentence1", "sentence2", "text", "translation"})
 BARS = "|||"
+SIDE = r"[-_.](src|ref)$"  # in the stem of a file: which side of a translation it is
 HUB = "hf:"
 _OPENERS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open}
 
@@ -263,14 +264,14 @@ def aligned_sets(folder: Path, ending: str = "") -> list[ParallelTable]:
     """Line-aligned sets of a folder, one a stem, of files with names such as `train.en.gz`.
 
     `source.en.txt` is one of them only where `.txt` is the ending asked for: that is how running text is named, too,
-    which is parallel to nothing.
+    which is parallel to nothing. `news-src.en.txt` and `news-ref.nl.txt`, as WMT names them, are of one set.
     """
     sets: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
         name = plain_name(path)
         stem, dot, last = name.removesuffix(ending).rpartition(".")
         if (dot or ending) and name.endswith(ending) and last.islower() and is_code(last) and path.is_file():
-            sets.setdefault(stem or folder.resolve().name, {})[code(last)] = path
+            sets.setdefault(re.sub(SIDE, "", stem) or folder.resolve().name, {})[code(last)] = path
     return [ParallelTable((*files.values(),), (*files,), stem) for stem, files in sets.items() if len(files) > 1]
 
 
