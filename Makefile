@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test test-cluster test-lowest lint hooks docs bench clean
+.PHONY: install demo test faults test-cluster test-lowest lint hooks docs bench clean
 
 install: $(STAMP)
 
@@ -32,6 +32,10 @@ test: install lint
 
 test-cluster: install
 	$(RUN) pytest -m cluster
+
+# Kills, damage and mutated input by seed; every call goes on for ten minutes where the last one stopped.
+faults: install
+	$(VENV)/bin/python scripts/faults.py runs/faults
 
 # The lowest versions that are declared, in an environment of their own, and the tests that lean on them the most.
 # TORCH=torch==2.13.0 tries the others with another torch.

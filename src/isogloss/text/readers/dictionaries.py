@@ -99,7 +99,7 @@ def read_word_vectors(
     head = lines.first_line(path).split()
     counted = len(head) == 2 and all(re.fullmatch("[0-9]{1,9}", cell) for cell in head)
     width = int(head[1]) if counted else sum(1 for _ in itertools.takewhile(_is_number, reversed(head[1:])))
-    require(width >= 1, f"{path}:1: no word vector: a word and its numbers were expected, separated by spaces")
+    require(width >= 2, f"{path}:1: no word vector: a word and its numbers were expected, separated by spaces")
     vectors: dict[str, NDArray[np.float32]] = {}
     number = 0
     for number, line in lines.stream_lines(path):

@@ -1,0 +1,214 @@
+"""What a bad day does: the campaign of faults in short, and a named test for what it once found."""
+
+import json
+import pickle
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+import isogloss as ig
+from isogloss import cli
+from isogloss.errors import MOST, InputError
+from isogloss.recipes.recipe import find_recipe
+from isogloss.recipes.sweep import read_grid
+from isogloss.stack.load import load
+from isogloss.stack.stack import layer_list
+from isogloss.text.readers import lines
+from isogloss.text.readers.conll import stream_trees
+from isogloss.text.readers.dictionaries import read_word_vectors
+from isogloss.text.readers.examples import read_pairs, read_questions
+from isogloss.vectors.store import VectorStore
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import faults  # noqa: E402
+
+
+@pytest.fixture
+def model(tiny, tmp_path):
+    return Path(shutil.copytree(tiny("bert"), tmp_path / "model"))
+
+
+def test_the_campaign_in_short(tmp_path):
+    """Mutated input of every reader and a few damaged models, each in a process of its own."""
+    campaign = faults.Campaign.__new__(faults.Campaign)
+    campaign.work = campaign.inputs = tmp_path
+    failed = []
+    for reader in campaign.subjects("input"):
+        outcomes = [campaign.attempt("input", reader, seed)[0] for seed in range(15)]
+        failed += [f"{reader}: {outcome}" for outcome in outcomes if outcome.split(":")[0] not in faults.SOUND]
+    assert not failed
+
+
+def test_every_reader_and_command_is_in_the_campaign():
+    assert set(faults._readers()) == set(faults.READERS)
+    assert all(faults._commands().values())
+    for reader, (name, source, more) in faults.READERS.items():
+        assert faults._content(source), f"{reader} {name} {more}"
+
+
+def test_an_index_that_names_pickles_or_other_folders_is_refused(model):
+    weights = model / "model.safetensors"
+    for name in ("pytorch_model.bin", "../other.safetensors", "/etc/passwd"):
+        (model / "pytorch_model.bin").write_bytes(pickle.dumps({"a": 1}))
+        index = {"metadata": {}, "weight_map": {"a": name}}
+        (model / "model.safetensors.index.json").write_text(json.dumps(index))
+        with pytest.raises(InputError, match=r"index\.json names .*; only safetensors files beside it are read"):
+            load(model)
+    assert weights.is_file()
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", "5"),
+        ("config.json", '{"model_type": "bert", "num_attention_heads": true}'),
+        ("config.json", '{"model_type": []}'),
+        ("tokenizer.json", '{"version": "1.0"}'),
+        ("tokenizer_config.json", "[5]"),
+        ("tokenizer_config.json", '{"pad_token": 7}'),
+    ],
+)
+def test_a_damaged_model_folder_is_one_sentence(model, file, content):
+    """Validation errors of the hub's dataclasses, tokenizers' bare Exception, TypeError and AttributeError."""
+    (model / file).write_text(content)
+    with pytest.raises(InputError, match=re.escape(str(model))):
+        load(model)
+
+
+def test_more_layers_than_weights_are_refused_before_they_are_built(model):
+    config = json.loads((model / "config.json").read_text())
+    (model / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10_000_000}))
+    with pytest.raises(InputError, match=r"config\.json tells of 10,000,000 layers"):
+        load(model)
+
+
+def test_answers_as_the_hub_has_them_are_read(tmp_path):
+    def asked(answers):
+        entry = {"id": "1", "question": "who?", "answers": answers}
+        paragraphs = [{"context": "the cat sleeps", "qas": [entry]}]
+        (tmp_path / "a.json").write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+        return read_questions(tmp_path / "a.json")
+
+    usual = asked([{"text": "cat", "answer_start": 4}])
+    assert asked({"text": ["cat"], "answer_start": [4]}) == usual and usual[0].answers == ("cat",)
+    for answers in (1.5, "cat", [1.5], {"text": "cat", "answer_start": 4}, {"text": [4], "answer_start": ["cat"]}):
+        with pytest.raises(InputError, match=r"question 1: (there is no answer|an answer has no text or no start)"):
+            asked(answers)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' + "9" * 5000 + "}", '{"a": "\\ud800"}', "{"])
+def test_json_of_any_kind_is_read_or_refused(tmp_path, text):
+    """Deep nesting, numbers of 5,000 digits and lone surrogates left tracebacks, or passed."""
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(InputError, match=r"a\.json:1: this is not JSON"):
+        read_questions(tmp_path / "a.json")
+    (tmp_path / "b.jsonl").write_text('{"sentence1": "a", "sentence2": "b", "gold_label": "neutral"}\n{' + text + "\n")
+    with pytest.raises(InputError, match=r"b\.jsonl:2: this line is not JSON"):
+        read_pairs(tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize("head", ["² 2", f"{10**30} 2", f"2 {10**30}"])
+def test_a_strange_first_line_of_word_vectors_is_no_count(tmp_path, head):
+    (tmp_path / "a.vec").write_text(f"{head}\na 1 2\n")
+    with pytest.raises(InputError, match=r"a\.vec:"):
+        read_word_vectors(tmp_path / "a.vec")
+
+
+def test_long_numbers_and_wide_headers_are_refused_at_once(tmp_path):
+    (tmp_path / "a.conllu").write_text(f"{'9' * 5000}\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
+    with pytest.raises(InputError, match=r"a\.conllu:1"):
+        list(stream_trees(tmp_path / "a.conllu"))
+    (tmp_path / "a.tsv").write_text("\t".join(["en"] * 100_000) + "\n")
+    with pytest.raises(InputError, match="names the language en twice"):
+        lines.open_table(tmp_path / "a.tsv")
+
+
+def test_a_sentence_quotes_no_whole_cell():
+    assert len(str(InputError(f"a.tsv:1: {'x' * 100_000} is no word; give one"))) <= MOST
+    assert str(InputError("a.tsv:1: no word")) == "a.tsv:1: no word"
+
+
+def test_a_file_that_ends_too_early_is_no_interruption(tmp_path, monkeypatch, capsys):
+    def ended(**_):
+        raise EOFError("no data left")
+
+    monkeypatch.setattr("isogloss.report.write_page", lambda *_, **__: ended())
+    monkeypatch.setattr(sys, "argv", ["isogloss", "report", str(tmp_path)])
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 1 and "a file ended too early (no data left)" in capsys.readouterr().err
+
+
+def test_a_mistake_that_nobody_foresaw_is_a_sentence_and_its_way_is_shown_on_demand(tmp_path, monkeypatch, capsys):
+    def wrong(*_, **__):
+        raise KeyError("odd")
+
+    monkeypatch.setattr("isogloss.report.write_page", wrong)
+    for words, shown in ((["report"], False), (["--debug", "report"], True)):
+        monkeypatch.delenv("ISOGLOSS_DEBUG", raising=False)
+        monkeypatch.setattr(sys, "argv", ["isogloss", *words, str(tmp_path)])
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        told = capsys.readouterr().err
+        assert end.value.code == cli.UNKNOWN and "KeyError: 'odd' (test_faults.py:" in told
+        assert ("Traceback" in told) == shown
+    monkeypatch.delenv("ISOGLOSS_DEBUG")
+
+
+def test_a_full_disk_is_said_before_the_store_is_mapped(tmp_path, monkeypatch):
+    """Writing to a mapped file on a full disk ends a process with SIGBUS and no word."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        VectorStore(tmp_path).create("states", (2, 3))
+
+
+@pytest.mark.parametrize("damage", [b"", b"5", b"\x93NUMPY"])
+def test_a_damaged_store_is_named(tmp_path, damage):
+    store = VectorStore(tmp_path)
+    store.write("a", [1.0])
+    store.finish({})
+    store.path("a").write_bytes(damage)
+    (tmp_path / store.mark).write_bytes(damage)
+    for look in (lambda: store.read("a"), store.facts):
+        with pytest.raises(InputError, match=r"is damaged \(.*\); remove the folder"):
+            look()
+
+
+def test_ranges_are_checked_before_they_are_written_out(tiny):
+    with pytest.raises(InputError, match="--layers asks for 99999999999"):
+        layer_list("0-99999999999", load(tiny("bert")))
+    with pytest.raises(InputError, match="more than 100,000 values"):
+        read_grid(["seed=0..9999999999"], find_recipe("map"))
+    with pytest.raises(InputError, match="--seed must be from 0 to below 9223372036854775808"):
+        ig.map(tiny("bert"), seed=10**20)
+
+
+def test_names_that_are_no_text_are_refused(tiny, tmp_path):
+    with pytest.raises(InputError, match="has characters that are no text"):
+        ig.map(tiny("bert"), out=str(tmp_path / "a\udcff"))
+
+
+def test_a_misspelt_model_is_not_looked_for_on_the_hub():
+    with pytest.raises(InputError, match="there is no model minni; did you mean mini?"):
+        load("minni")
+
+
+def test_a_language_that_is_no_code_is_refused():
+    with pytest.raises(InputError, match="unknown language code 'english'"):
+        ig.Corpus("english", ["yes"])
+
+
+def test_files_named_after_their_side_of_a_translation_are_parallel(tmp_path):
+    """NTREX has `newstest2019-src.eng.txt` beside `newstest2019-ref.nld.txt`; English was lost without a word."""
+    for name in ("newstest2019-src.eng.txt", "newstest2019-ref.nld.txt", "newstest2019-ref.deu.txt"):
+        (tmp_path / name).write_text("yes\nno\n")
+    assert set(ig.read_bitext(tmp_path).languages) == {"de", "en", "nl"}
