@@ -1,6 +1,8 @@
 """What a bad day does: the campaign of faults in short, and a named test for what it once found."""
 
+import gzip
 import json
+import lzma
 import pickle
 import re
 import shutil
@@ -126,6 +128,18 @@ def test_long_numbers_and_wide_headers_are_refused_at_once(tmp_path):
     (tmp_path / "a.tsv").write_text("\t".join(["en"] * 100_000) + "\n")
     with pytest.raises(InputError, match="names the language en twice"):
         lines.open_table(tmp_path / "a.tsv")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress])
+def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path, monkeypatch, pack):
+    monkeypatch.setattr(lines, "EXPANDED", 1 << 16)
+    (tmp_path / "a.txt").write_bytes(pack(b"yes\n" * 100_000))
+    with pytest.raises(InputError, match=r"a\.txt:\d+: it unpacks to 200 times its size"):
+        lines.read_lines(tmp_path / "a.txt")
+    monkeypatch.setattr(lines, "LONGEST", 1 << 10)
+    (tmp_path / "b.txt").write_bytes(pack(b"yes" * 1000))
+    with pytest.raises(InputError, match=r"b\.txt:1: a line of more than 64 MB"):
+        lines.read_lines(tmp_path / "b.txt")
 
 
 def test_a_sentence_quotes_no_whole_cell():

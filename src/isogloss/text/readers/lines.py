@@ -24,6 +24,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, NoReturn, TypeVar, cast
@@ -43,6 +44,8 @@ HEADINGS = frozenset({"source", "target", "src", "tgt", "trg", "sentence1", "sen
 BARS = "|||"
 SIDE = r"[-_.](src|ref)$"  # in the stem of a file: which side of a translation it is
 HUB = "hf:"
+LONGEST = 1 << 26  # bytes of a line
+EXPANDED, EXPANSION = 1 << 28, 200  # bytes that any file may unpack to, and how many times its size beyond that
 _OPENERS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open}
 
 
@@ -93,8 +96,14 @@ def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | 
     path = Path(source)
     number = 0
     with open_bytes(path) as file:
+        left = max(EXPANDED, EXPANSION * path.stat().st_size)
         try:
-            for number, raw in enumerate(file, start=1):
+            for number, raw in enumerate(iter(partial(file.readline, LONGEST), b""), start=1):
+                left -= len(raw)
+                if len(raw) == LONGEST or left < 0:
+                    what = "a line of more than 64 MB" if left >= 0 else f"it unpacks to {EXPANSION} times its size"
+                    problem(f"{path}:{number}: {what}, which no text does; check where it comes from")
+                    return
                 line = None
                 try:
                     line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
