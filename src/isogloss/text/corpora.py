@@ -35,7 +35,8 @@ class Corpus:
     def __post_init__(self) -> None:
         if isinstance(self.sentences, str):
             raise InputError(f"the corpus of {self.language} is one text; give a list of sentences")
-        code(self.language)  # which refuses what is no code
+        if self.language:
+            code(self.language)  # which refuses what is no code
 
     def __len__(self) -> int:
         return len(self.sentences)
