@@ -356,7 +356,7 @@ def _mutated_json(content: bytes, chance: random.Random) -> bytes:
     """JSON with one value of another kind, or one key less; other content as it is."""
     try:
         whole = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return content
     holders = list(_holders(whole))
     if not holders:

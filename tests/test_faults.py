@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 import isogloss as ig
 from isogloss import cli
@@ -226,3 +227,11 @@ def test_files_named_after_their_side_of_a_translation_are_parallel(tmp_path):
     for name in ("newstest2019-src.eng.txt", "newstest2019-ref.nld.txt", "newstest2019-ref.deu.txt"):
         (tmp_path / name).write_text("yes\nno\n")
     assert set(ig.read_bitext(tmp_path).languages) == {"de", "en", "nl"}
+
+
+def test_a_model_that_is_no_number_is_blamed_and_not_the_text(model):
+    weights = load_file(model / "model.safetensors")
+    name = next(name for name in weights if "layer.1" in name)
+    save_file(weights | {name: weights[name] * float("nan")}, model / "model.safetensors", {"format": "pt"})
+    with pytest.raises(InputError, match=r"model gives states that are no numbers from layer \[2\] on"):
+        ig.vectors(load(model), ig.Corpus("en", ["yes", "no"]))

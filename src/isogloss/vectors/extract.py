@@ -130,6 +130,10 @@ def stream(
         ordered = {unit: _in_order(pooled.pop(unit), torch.cat(items[unit]), sentences, rows) for unit in units}
         cut = torch.as_tensor(rows)[whole.shortened[copies]]
         values, own = ({unit: pair[side] for unit, pair in ordered.items()} for side in (0, 1))
+        if before == 0:
+            odd = [layer for layer, own in zip(wanted, values[units[0]], strict=True) if not own.isfinite().all()]
+            damaged = "its weights are damaged, or its precision is too low"
+            require(not odd, f"{stack.name} gives states that are no numbers from layer {odd[:1]} on: {damaged}")
         return Vectors(rows, values, own, cut.tolist())
 
     for start in range(0, len(order), chunk):
