@@ -334,16 +334,18 @@ def data_list(data: DataFolder = None) -> None:
 
     from isogloss.text.catalog import data_dir, listing
 
-    table = Table("name", "kind", "languages", "rows", "MB", "about", box=None, header_style="bold")
+    console = Console()
+    heads = ("name", "kind", "languages", "rows", "MB", *(("about",) if console.width >= 120 else ()))
+    table = Table(*heads, box=None, header_style="bold")
     with bar():
         sets = listing(data_dir(data))
     for entry in sets:
-        languages = " ".join(entry.languages[:12])
-        languages += f" ... ({len(entry.languages)})" if len(entry.languages) > 12 else ""
+        languages = " ".join(entry.languages[:8])
+        languages += f" ... ({len(entry.languages)})" if len(entry.languages) > 8 else ""
         sizes = f"{entry.rows:,}", f"{entry.bytes / 1e6:.1f}"
         cells = (entry.name, ", ".join(entry.kinds), languages, *sizes, entry.about)
-        table.add_row(*(escape(cell) for cell in cells))
-    Console().print(table)
+        table.add_row(*(escape(cell) for cell in cells[: len(heads)]))
+    console.print(table)
 
 
 def data_check(data: DataFolder = None) -> None:
