@@ -21,7 +21,7 @@ from isogloss.stack.load import load
 from isogloss.stack.stack import layer_list
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import stream_trees
-from isogloss.text.readers.dictionaries import read_word_vectors
+from isogloss.text.readers.dictionaries import read_links, read_word_vectors
 from isogloss.text.readers.examples import read_pairs, read_questions
 from isogloss.vectors.store import VectorStore
 
@@ -126,6 +126,13 @@ def test_long_numbers_and_wide_headers_are_refused_at_once(tmp_path):
     (tmp_path / "a.conllu").write_text(f"{'9' * 5000}\tcat\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n")
     with pytest.raises(InputError, match=r"a\.conllu:1"):
         list(stream_trees(tmp_path / "a.conllu"))
+    for cells in (f"1-{'9' * 5000}\tcats" + "\t_" * 8, f"1\tcat\t_\tNOUN\t_\t_\t{'9' * 5000}\troot\t_\t_"):
+        (tmp_path / "a.conllu").write_text(f"{cells}\n\n")
+        with pytest.raises(InputError, match=r"a\.conllu:1"):
+            list(stream_trees(tmp_path / "a.conllu"))
+    (tmp_path / "a.links").write_text(f"0-{'9' * 5000}\n")
+    with pytest.raises(InputError, match=r"a\.links:1: .* where a link such as 0-2"):
+        read_links(tmp_path / "a.links")
     (tmp_path / "a.tsv").write_text("\t".join(["en"] * 100_000) + "\n")
     with pytest.raises(InputError, match="names the language en twice"):
         lines.open_table(tmp_path / "a.tsv")

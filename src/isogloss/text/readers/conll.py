@@ -17,6 +17,7 @@ the others in another order, and by position half of its rows would be no transl
 A row that cannot be used takes its sentence with it: a sentence with a hole would teach something wrong.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,6 +40,7 @@ UPOS = tuple(_UPOS.split())
 RELATIONS = tuple(_RELATIONS.split())
 """The universal dependency relations, without subtypes."""
 
+_NUMBER = re.compile("[0-9]{1,9}")
 _COLUMNS = 10
 _NONE = "_"
 _DOCUMENT = "-DOCSTART-"
@@ -127,7 +129,7 @@ def _tree(sentence: list[Line], *, heads: bool) -> Tree | None:
         spaced = "SpaceAfter=No" not in cells[9].split("|")
         if "-" in cells[0]:  # first and last word number of a multi-word token: 15-16
             first, _, last = cells[0].partition("-")
-            if not (first.isdecimal() and last.isdecimal()) or not expected == int(first) < int(last):
+            if not (_NUMBER.fullmatch(first) and _NUMBER.fullmatch(last)) or not expected == int(first) < int(last):
                 raise BadRow(number, f"multi-word token {cells[0]!r} where one from {expected} was expected")
             inside = int(last)
             surface.append((number, cells[1], spaced, inside - expected + 1))
@@ -165,7 +167,7 @@ def _heads(words: list[Row]) -> tuple[int, ...]:
         cell = cells[6]
         if cell == str(position):
             raise BadRow(number, f"word {position} is its own head")
-        if cell != _NONE and (not cell.isdecimal() or int(cell) > len(words)):
+        if cell != _NONE and (not _NUMBER.fullmatch(cell) or int(cell) > len(words)):
             raise BadRow(number, f"head {cell!r} where 0 (root) or a word's number was expected")
         heads.append(-1 if cell == _NONE else int(cell))
     if -1 in heads:

@@ -44,8 +44,8 @@ from isogloss.text.readers import lines
 from isogloss.text.readers.lines import Problem, Source, fail
 from isogloss.text.words import word_spans
 
-_LINK = re.compile(r"(\d+)([-p])(\d+)")
-_LINKED = re.compile(r"(.+?)/(\d+(?:,\d+)*)")
+_LINK = re.compile(r"(\d{1,6})([-p])(\d{1,6})")
+_LINKED = re.compile(r"(.+?)/(\d{1,6}(?:,\d{1,6})*)")
 _MALFORMED = re.compile(r"/[\d,]+|.+/[\d,]*")
 
 
