@@ -30,7 +30,6 @@ from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisa
 from isogloss.measures.inputs import double, paired
 from isogloss.measures.retrieval import mutual
 
-Solver = Callable[[Tensor, Tensor, float], Tensor]
 Spaces = tuple[Tensor, Tensor]
 MOST_REFINED = 10_000  # rows of each space that refinement looks at, the first being the most frequent words
 
@@ -40,7 +39,7 @@ class Method:
     """solve(x (n, d_x), y (n, d_y), strength) -> W (d_y, d_x), all float64. keeps_distances: W is orthogonal."""
 
     name: str
-    solve: Solver
+    solve: Callable[[Tensor, Tensor, float], Tensor]
     keeps_distances: bool
     paper: str
 
