@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from isogloss.errors import InputError, require
+from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, trainable_family
 from isogloss.stack.packing import half_norms, packed, unpadded
@@ -408,11 +408,8 @@ def masked_sentences(
     content tokens are predicted, masked anew at each step. attend_padding: no attention mask is given, so that padding
     is read as text. graphs: of the encoder's blocks, through which sentences run end to end instead.
     """
-    if len(sentences) < batch:
-        raise InputError(
-            f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name}); "
-            "give more sentences or a smaller batch"
-        )
+    few = f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name})"
+    require(len(sentences) >= batch, f"{few}; give more sentences or a smaller batch")
     masking.count(sentences)
     content, words = masking.content(sentences.ids), masking.pool.to(device)
     starts = np.cumsum(sentences.lengths) - sentences.lengths
