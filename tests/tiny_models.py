@@ -27,6 +27,12 @@ READ_ONLY = (
 )  # fmt: skip
 
 
+def states_at(model, ids, places, attention=None):
+    """What the base model of a masked LM leaves at some places (rows, k) of each row, (rows, k, width)."""
+    states = model.base_model(input_ids=ids, attention_mask=attention)[0]
+    return states[torch.arange(len(ids))[:, None], places]
+
+
 def wordpiece_machine(vocabulary):
     """A tokenizer that cuts text as BERT does, with these pieces."""
     tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]"))

@@ -10,9 +10,9 @@ from transformers import AutoModelForMaskedLM, GPT2Config
 from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES, trainable_family
 from isogloss.stack.load import fingerprint, load_masked_lm
-from isogloss.training.masked_lm import scores, states_at
+from isogloss.training.masked_lm import scores
 from tiny_drift import write_model
-from tiny_models import ENCODERS, tiny_config
+from tiny_models import ENCODERS, states_at, tiny_config
 
 VOCABULARY = 97
 LENGTHS = (11, 7, 11, 5)

@@ -1,12 +1,13 @@
 """Rates against their formulas, and which weights decay."""
 
 import math
+from typing import get_args
 
 import pytest
 import torch
 from torch import nn
 
-from isogloss.training.loop import DECAYS, Optimisation, adamw, rate_at
+from isogloss.training.loop import Decay, Optimisation, adamw, rate_at
 
 STEPS, WARM, RATE = 100, 10, 0.3
 
@@ -30,7 +31,7 @@ def by_formula(decay, step):
     return RATE
 
 
-@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("decay", get_args(Decay))
 def test_rates_are_those_of_the_formula(decay):
     found = rates(decay)
     for step in range(WARM):
@@ -43,7 +44,7 @@ def test_rates_are_those_of_the_formula(decay):
         assert 0 < found[-1] < RATE / 15, "the last update still moves, a little"
 
 
-@pytest.mark.parametrize("decay", DECAYS)
+@pytest.mark.parametrize("decay", get_args(Decay))
 @pytest.mark.parametrize(("steps", "warm_up"), [(1, 0), (1, 1), (3, 3), (4, 0), (7, 6)])
 def test_short_trainings_have_rates_too(decay, steps, warm_up):
     found = rates(decay, steps, warm_up)

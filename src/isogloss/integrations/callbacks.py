@@ -24,7 +24,7 @@ from transformers.trainer_utils import has_length
 
 from isogloss.errors import require
 from isogloss.seeds import seed_of
-from isogloss.stack.edit import freeze, reinitialise
+from isogloss.stack.edit import freeze
 from isogloss.stack.families import family_of
 from isogloss.stack.stack import Stack, whole_stack
 from isogloss.text.batches import tokenise
@@ -32,7 +32,7 @@ from isogloss.text.corpora import Corpus
 from isogloss.text.masking import masking_of
 from isogloss.training.distances import Distance, distance_probe, sample_vectors
 from isogloss.training.perplexities import perplexity_probe
-from isogloss.training.plans import Plan, frozen_at, parse_plan
+from isogloss.training.plans import Plan, apply_plan, frozen_at, parse_plan
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import Memory, balance_of, select_by, stop_after
 from isogloss.vectors.extract import check_corpus
@@ -369,12 +369,12 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         self.plan = parse_plan(plan) if isinstance(plan, str) else plan
         self._seed = seed
         self._stack: Any = None  # the stack of the model that is trained
-        self._epoch = 1
-        self._frozen: int | None = None
+        self._before: Any = None  # freezes what the plan does not train in an update, from `on_train_begin` on
 
     def on_init_end(self, args: Any, state: Any, control: Any, model: Any = None, **rest: Any) -> None:
         """Re-initialise, and have the optimiser take every weight."""
-        freeze(self._begin(model), -1)
+        self._begin(model, self.plan)
+        freeze(self._stack, -1)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
         """Freeze what the plan freezes at the step that training begins with."""
@@ -387,14 +387,13 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
             "without gradient checkpointing",
         )
         if self._stack is None or self._stack.model is not given["model"].base_model:
-            self._begin(given["model"], fresh=state.global_step == 0)
+            self._begin(given["model"], self.plan if state.global_step == 0 else replace(self.plan, reinit=()))
         epoch = updates_in_epoch(given["train_dataloader"], args)
         require(
             epoch or self.plan.unfreeze is None or self.plan.every is not None,
             f"the plan {self.plan} counts epochs, but the training data has no length; write unfreeze:4/500 instead",
         )
-        self._epoch, self._frozen = epoch or 1, None
-        end = frozen_at(self.plan, max(0, state.max_steps - 1), depth=self._stack.last, epoch=self._epoch)
+        end = frozen_at(self.plan, max(0, state.max_steps - 1), depth=self._stack.last, epoch=epoch or 1)
         freeze(self._stack, end, until=self.plan.until)
         held = {id(weight) for group in given["optimizer"].param_groups for weight in group["params"]}
         require(
@@ -402,19 +401,15 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
             "the optimiser was made without weights that the plan trains, so they would never move; give "
             "UnfreezeCallback to Trainer(callbacks=...), and an optimiser of your own every weight",
         )
+        drawn = replace(self.plan, reinit=())  # fresh weights are there already
+        self._before = apply_plan(self._stack, drawn, epoch=epoch or 1, seed=self._seed)
         self.on_step_begin(args, state, control)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
         """Unfreeze what the plan trains from this update on."""
-        now = frozen_at(self.plan, state.global_step, depth=self._stack.last, epoch=self._epoch)
-        if now != self._frozen:
-            freeze(self._stack, now, until=self.plan.until)
-            self._frozen = now
+        self._before(state.global_step)
 
-    def _begin(self, model: Any, *, fresh: bool = True) -> Stack:
+    def _begin(self, model: Any, plan: Plan) -> None:
+        """Take a model and re-initialise what the plan says; one for layers that are not there is refused."""
         self._stack = stack_of(model)
-        frozen_at(self.plan, 0, depth=self._stack.last, epoch=1)  # refuses a plan for layers that are not there
-        if self.plan.reinit and fresh:
-            initialiser = self.plan.initialiser
-            reinitialise(self._stack, self.plan.reinit, seed=self._seed, initialiser=initialiser, in_place=True)
-        return self._stack
+        apply_plan(self._stack, plan, epoch=1, seed=self._seed)

@@ -53,9 +53,8 @@ from isogloss.stack.stack import Stack, graft
 from isogloss.text import embedded
 from isogloss.text.batches import marks
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.vectors.extract import Unit, vectors
+from isogloss.vectors.extract import Pool, Unit, vectors
 
-Pooling = Literal["mean", "first"]
 Side = Literal["source", "target"]
 POOLED = {"mean": "mean of the content tokens", "first": "first token"}
 CARDS = Path(__file__).parent / "cards"  # how an exported model is used, in Markdown
@@ -98,7 +97,7 @@ class Encoder:
 
     stack: Stack
     layer: int
-    pooling: Pooling = "mean"
+    pooling: Pool = "mean"
     mapping: Fitted | None = None
     side: Side = "source"
     mean: Tensor | None = None
@@ -372,7 +371,7 @@ def export(
         str, Option("sentence-transformers, transformers or onnx", choices=tuple(FORMATS))
     ] = "sentence-transformers",
     layer: Annotated[int | None, "layer to cut at; default the last, or the one that a run of align aligned"] = None,
-    pooling: Annotated[Pooling, "a sentence is the mean of its content tokens, or its first token"] = "mean",
+    pooling: Annotated[Pool, "a sentence is the mean of its content tokens, or its first token"] = "mean",
     mapping: Annotated[str | Path | Fitted | None, "a fitted mapping, a file that ig.save wrote"] = None,
     side: Annotated[Side, "the mapping's space these sentences are of: source or target"] = "source",
     centre: Annotated[list[str] | Corpus | Bitext | None, "text whose mean is subtracted, LANG=FILE"] = None,

@@ -63,14 +63,10 @@ class Mapping:
         """Map x (n, d_x) to (n, d_y), in the precision and on the device of x."""
         if x.shape[-1] != self.weight.shape[1]:
             raise InputError(f"these vectors have width {x.shape[-1]} and the mapping takes {self.weight.shape[1]}")
-        weight = _like(self.weight, x)
+        weight = self.weight.to(x)
         if self.restore == "recentred":
-            return (x - _like(self.source.mean, x)) @ weight.T + _like(self.target.mean, x)
+            return (x - self.source.mean.to(x)) @ weight.T + self.target.mean.to(x)
         return (self.source(x) if self.restore == "normalised" else x) @ weight.T
-
-
-def _like(tensor: Tensor, x: Tensor) -> Tensor:
-    return tensor.to(x.dtype).to(x.device)
 
 
 def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:

@@ -27,10 +27,9 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import Mapping
 from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation
-from isogloss.measures.inputs import double, paired
+from isogloss.measures.inputs import double, paired, same_width
 from isogloss.measures.retrieval import mutual
 
-Solver = Callable[[Tensor, Tensor, float], Tensor]
 Spaces = tuple[Tensor, Tensor]
 MOST_REFINED = 10_000  # rows of each space that refinement looks at, the first being the most frequent words
 
@@ -40,7 +39,7 @@ class Method:
     """solve(x (n, d_x), y (n, d_y), strength) -> W (d_y, d_x), all float64. keeps_distances: W is orthogonal."""
 
     name: str
-    solve: Solver
+    solve: Callable[[Tensor, Tensor, float], Tensor]
     keeps_distances: bool
     paper: str
 
@@ -75,11 +74,9 @@ def fit_mapping(
     """
     require(method in MAPPINGS, f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
     x, y = paired(x, y)
-    if MAPPINGS[method].keeps_distances and x.shape[1] != y.shape[1]:
-        raise InputError(
-            f"x has width {x.shape[1]} and y has width {y.shape[1]}; a rotation leads from a space to one equally "
-            "wide, so take models of one width, or least-squares"
-        )
+    if MAPPINGS[method].keeps_distances:
+        one_width = "a rotation leads from a space to one equally wide, so take models of one width, or least-squares"
+        same_width(x, y, one_width)
     require(refine >= 0, f"refine takes a number of rounds from 0 on, not {refine}")
     whole_x, whole_y = (x, y) if spaces is None else spaces
     source, target = normalisations or (normalisation(whole_x, normalise), normalisation(whole_y, normalise))

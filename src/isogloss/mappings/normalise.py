@@ -48,7 +48,7 @@ class Normalisation:
         if x.shape[-1] != len(self.mean):
             raise InputError(f"these vectors have width {x.shape[-1]} and the space has width {len(self.mean)}")
         for mean in self.means:
-            x = (unit_rows(x) if self.lengths else x) - mean.to(x.dtype).to(x.device)
+            x = (unit_rows(x) if self.lengths else x) - mean.to(x)
         return unit_rows(x) if self.lengths else x
 
 

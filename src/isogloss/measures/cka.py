@@ -664,10 +664,8 @@ def cka_rbf_of_pairs(
 
 def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tensor, Tensor]:
     """Numbers of the first and the second side of each pair."""
-    if sides.ndim != 3 or sides.shape[1] < least:
-        raise InputError(
-            f"sides must have shape (sides, items, width) with at least {least} items, not {tuple(sides.shape)}"
-        )
+    wanted = f"sides must have shape (sides, items, width) with at least {least} items"
+    require(sides.ndim == 3 and sides.shape[1] >= least, f"{wanted}, not {tuple(sides.shape)}")
     require(torch.isfinite(sides).all(), "a side holds a value that is not finite")
     numbers = torch.tensor([list(pair) for pair in pairs], dtype=torch.long).reshape(-1, 2)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(sides):

@@ -7,6 +7,7 @@ measures what remains.
 
 import math
 from collections.abc import Iterator
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -16,14 +17,14 @@ from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_w
 from isogloss.measures.registry import measure
 from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
 
+_neutral = partial(measure, higher_is_better=False, neutral=True)  # the lower is selected, none is called better
 
-@measure(
+
+@_neutral(
     "l2_drift",
     title="L2 distance",
     explanation="How far a word's vector lies from the same word's in the other model, or in this one at its start. "
     "Models that were trained apart may hold the same arrangement turned another way, and be far apart all the same.",
-    neutral=True,
-    higher_is_better=False,
     range=(0.0, float("inf")),
     invariances=("joint rotation", "joint shift", "permutation of items", "symmetric"),
     paper="Hussain & Dudev 2020",
@@ -45,12 +46,10 @@ def l2_distances(x: Tensor, y: Tensor) -> Tensor:
     return (x - y).norm(dim=1)
 
 
-@measure(
+@_neutral(
     "cosine_drift",
     title="Cosine distance",
     explanation="As the distance, but only by direction: 0 is the same direction, 1 none in common.",
-    neutral=True,
-    higher_is_better=False,
     range=(0.0, 2.0),
     invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
     paper="Hussain & Dudev 2020",
@@ -72,13 +71,11 @@ def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
     return (1 - cosines).clamp(min=0, max=2)
 
 
-@measure(
+@_neutral(
     "anisotropy",
     title="Anisotropy",
     explanation="How far all sentences of a language point the same way. Near 1 they lie in a narrow cone, where raw "
     "cosines say little; near 0 they spread in every direction. Neither end is better in itself.",
-    neutral=True,
-    higher_is_better=False,
     range=(-1.0, 1.0),
     invariances=("rotation", "scale", "permutation of items"),
     paper="Ethayarajh 2019, How Contextual are Contextualized Word Representations?",
@@ -145,13 +142,11 @@ def _equally_wide(x: Tensor, y: Tensor, why: str, *, at_least: int = 1) -> tuple
 # Distance after a rotation
 
 
-@measure(
+@_neutral(
     "procrustes_distance",
     title="Distance after Procrustes",
     explanation="What is left of the distance when one model's words are turned onto the other's as well as can be: 0 "
     "is the same arrangement. Chance is what shuffled words leave.",
-    neutral=True,
-    higher_is_better=False,
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "shift", "permutation of items", "symmetric"),
     paper="Gower 1975, Generalized Procrustes Analysis; Schonemann 1966",

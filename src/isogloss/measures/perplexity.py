@@ -40,7 +40,6 @@ from isogloss.measures.statistics import Interval, jackknife_interval, mean_over
 
 Unit = Literal["token", "word", "character"]
 UNITS: tuple[Unit, ...] = ("token", "word", "character")
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,6 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
             f"totals and counts must be one number a block each, not {tuple(totals.shape)} and {tuple(counts.shape)}"
         )
     totals, counts = totals[counts > 0], counts[counts > 0]
-    if len(counts) < 3:
-        return math.nan, math.nan
     without = rate * (totals.sum() - totals) / (counts.sum() - counts)
     nats = jackknife_interval(rate * float(totals.sum() / counts.sum()), without)
     return max(_exp(nats.low), 1.0), _exp(nats.high)  # in this order NaN stays NaN
@@ -215,7 +212,7 @@ def step_over_seeds(
     return mean_over_seeds(known).clipped(at[0], at[-1]) if known else None
 
 
-def _curves(steps: ArrayLike, **curves: ArrayLike) -> list[Floats]:
+def _curves(steps: ArrayLike, **curves: ArrayLike) -> list[NDArray[np.float64]]:
     """The steps and the curves as arrays, one finite value above zero a step."""
     at = np.asarray(steps, dtype=np.float64)
     if at.ndim != 1 or len(at) == 0 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():

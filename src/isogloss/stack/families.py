@@ -1,14 +1,15 @@
 """The table of architectures, and configurations for new encoders of any known family.
 
-A row of the table says where a `transformers` model keeps its embeddings, its blocks and its last norm. It is all it
-takes to read, cut and re-join a family. Paths are attribute names below the base model (`AutoModel`), below its encoder
-for an encoder-decoder; those of a masked-LM head are below the `...ForMaskedLM`. `configure` makes the configuration of
-a new encoder from the few numbers that give one its shape.
+A row of the table, `families.toml`, says where a `transformers` model keeps its embeddings, its blocks and its last
+norm. It is all it takes to read, cut and re-join a family. Paths are attribute names below the base model
+(`AutoModel`), below its encoder for an encoder-decoder; those of a masked-LM head are below the `...ForMaskedLM`.
+`configure` makes the configuration of a new encoder from the few numbers that give one its shape.
 """
 
 import json
+import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal
@@ -54,73 +55,23 @@ class Family:
     fields: tuple[tuple[str, Any], ...] = ()
 
 
-_BERT = Family(
-    "encoder.layer",
-    attention="attention.output.dense",
-    head=("cls",),
-    transform=("cls.predictions.transform",),
-)
-_ROBERTA = replace(
-    _BERT, first_position="padding", head=("lm_head",), transform=("lm_head.dense", "lm_head.layer_norm")
-)
-_LLAMA = Family("layers", ("embed_tokens",), norm="norm", packs=False, token_types=False, kind="decoder")
-_BART = Family("layers", ("embed_tokens",), packs=False, token_types=False, kind="encoder-decoder")
-_MBART = replace(_BART, norm="layer_norm")
-_T5 = replace(_BART, blocks="block", norm="final_layer_norm")
+def _read_table() -> dict[str, Family]:
+    """Every row of `families.toml`, by the name of the family."""
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
-FAMILIES: dict[str, Family] = {
-    "bert": _BERT,
-    "roberta": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
-    "camembert": _ROBERTA,
-    "electra": replace(
-        _BERT,
-        embeddings=("embeddings", "embeddings_project"),
-        head=("generator_predictions", "generator_lm_head"),
-        transform=("generator_predictions",),
-    ),
-    "distilbert": Family(
-        "transformer.layer",
-        token_types=False,
-        attention="attention.out_lin",
-        head=("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
-        transform=("vocab_transform", "vocab_layer_norm"),
-        feedforward="hidden_dim",
-        dropout=("dropout", "attention_dropout"),
-    ),
-    # Relative position biases are computed for one row of positions, so sentences cannot share a row.
-    "mpnet": replace(_ROBERTA, packs=False, token_types=False, attention="attention.attn.o"),
-    "modernbert": Family(
-        "layers",
-        norm="final_norm",
-        rotary="rotary_emb",
-        token_types=False,
-        attention="attn.Wo",
-        head=("head", "decoder"),
-        transform=("head",),
-        dropout=("embedding_dropout", "attention_dropout", "mlp_dropout"),
-        # Global attention in every layer: streams are short, and layers of one kind can be compared with each other. A
-        # gate of silu is cheaper than one of gelu: its gradient's kernel took 0.27 ms a layer, not 0.46, on an H200.
-        fields=(("global_attn_every_n_layers", 1), ("hidden_activation", "silu")),
-    ),
-    "gpt2": replace(_LLAMA, blocks="h", embeddings=("wte",), norm="ln_f"),
-    "bloom": replace(_LLAMA, blocks="h", embeddings=("word_embeddings",), norm="ln_f"),
-    "gpt_neox": replace(_LLAMA, embeddings=("embed_in",), norm="final_layer_norm"),
-    "xglm": replace(_LLAMA, norm="layer_norm"),
-    "llama": _LLAMA,
-    "mistral": _LLAMA,
-    "qwen2": _LLAMA,
-    "qwen3": _LLAMA,
-    "gemma": _LLAMA,
-    "gemma2": _LLAMA,
-    "t5": _T5,
-    "mt5": _T5,
-    "umt5": _T5,
-    "bart": _BART,
-    "marian": _BART,
-    "mbart": _MBART,
-    "m2m_100": _MBART,
-}
+    def facts(name: str) -> dict[str, Any]:
+        own = {key: _frozen(fact) for key, fact in table[name].items()}
+        return facts(own.pop("like")) | own if "like" in own else own
+
+    return {name: Family(**facts(name)) for name in table}
+
+
+def _frozen(fact: Any) -> Any:
+    """A list, and every list in it, as a tuple."""
+    return tuple(map(_frozen, fact)) if isinstance(fact, list) else fact
+
+
+FAMILIES = _read_table()
 
 
 def family_of(config: Any, name: str) -> Family:
@@ -196,8 +147,7 @@ def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positio
 
     with readable(f"--config {more}", "cannot be read as JSON", "give a file with one JSON object"):
         given = json.loads(Path(more).read_text(encoding="utf-8"))
-    if not isinstance(given, dict):
-        raise InputError(f"--config {more} must hold one JSON object")
+    require(isinstance(given, dict), f"--config {more} must hold one JSON object")
     # Fields the family has not are refused: transformers keeps any name, so a misspelled one would do nothing.
     known = {*plain.to_dict(), *vars(plain), *plain.attribute_map, "dtype", "torch_dtype"}
     if unknown := [name for name in given if name not in known]:

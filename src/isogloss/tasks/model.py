@@ -23,7 +23,7 @@ from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.task import Items, Labels, Prediction, Task
-from isogloss.text.batches import Batch, group
+from isogloss.text.batches import Batch, group, padded_rows
 from isogloss.text.masking import IGNORE
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
@@ -107,12 +107,8 @@ class TaskModel(nn.Module):
 def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
     """Some items as one batch, in this order."""
     numbers = np.asarray(chosen)
-    lengths, counts = items.lengths[numbers], items.counts[numbers]
-    most = max(1, int(counts.max()))
-    position = np.arange(most)
-    present = position < counts[:, None]  # (rows, k)
-    first = (np.cumsum(items.counts) - items.counts)[numbers]
-    flat = np.where(present, first[:, None] + position, 0)
+    flat, present = padded_rows(numbers, np.cumsum(items.counts) - items.counts, items.counts)  # (rows, k)
+    lengths = items.lengths[numbers]
     start = np.cumsum(lengths) - lengths
     index = np.where(present, start[:, None] + items.places[flat], 0)
     gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)

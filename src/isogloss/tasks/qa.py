@@ -41,16 +41,11 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
     room = length - most - tokenizer.num_special_tokens_to_add(pair=True)
     require(room >= 2, f"a window of {length} tokens leaves no room for a question and its context; give more")
     items: list[Item] = []
-    plain = tokenizer(
-        [example.question for example in examples],
-        add_special_tokens=False,
-        return_offsets_mapping=True,
-        verbose=False,
-    )
-    questions = [
-        example.question if len(offsets) <= most else example.question[: offsets[most - 1][1]]
-        for example, offsets in zip(examples, plain["offset_mapping"], strict=True)
-    ]
+    questions = [example.question for example in examples]
+    plain = tokenizer(questions, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    for number, offsets in enumerate(plain["offset_mapping"]):
+        if len(offsets) > most:
+            questions[number] = questions[number][: offsets[most - 1][1]]
     encoded = tokenizer(
         questions,
         [example.context for example in examples],

@@ -104,10 +104,6 @@ Labels = tuple[str, ...]
 Tensors = tuple[Tensor, ...]
 
 
-Shuffle = Callable[[Sequence[Any], np.random.Generator], list[Any]]
-"""(answers, generator) -> as many answers of the same kind, dealt out anew."""
-
-
 def shuffle_answers(answers: Sequence[Any], generator: np.random.Generator) -> list[Any]:
     """Each answer to another example.
 
@@ -246,7 +242,8 @@ class Task:
         gold: `gold(example)`, the right answer, of the same kind.
         score: `score(examples, answers, language)`, scores by name; given the gold answers each is perfect.
         length: most tokens of an item unless another length is given.
-        shuffle: answers dealt out anew; what they score is the task's floor. See `shuffle_answers`.
+        shuffle: `shuffle(answers, generator)`, as many answers of the same kind, dealt out anew; what they score is the
+            task's floor. See `shuffle_answers`.
         segments: the two texts of an example, None where it has no two. See `Segments`.
     """
 
@@ -262,7 +259,7 @@ class Task:
     gold: Callable[[Example], Answer]
     score: Callable[[Sequence[Example], Sequence[Answer], str], Mapping[str, Score]]
     length: int = 128
-    shuffle: Shuffle = shuffle_answers
+    shuffle: Callable[[Sequence[Answer], np.random.Generator], list[Any]] = shuffle_answers
     segments: Segments | None = None
 
     @property

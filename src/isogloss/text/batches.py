@@ -45,8 +45,7 @@ class Batch:
 
     def to(self, device: torch.device) -> "Batch":
         """The same batch on another device."""
-        fields: dict[str, Tensor | None] = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return replace(self, **{name: values.to(device) for name, values in fields.items() if values is not None})
+        return replace(self, **{name: values.to(device) for name, values in vars(self).items() if values is not None})
 
     def take(self, order: Sequence[int]) -> "Batch":
         """These sentences of a batch on the CPU, in this order."""

@@ -102,11 +102,9 @@ def resolve(given: Source, data: Source | None = None) -> Source:
     text = os.fspath(given)
     if text.startswith(lines.HUB) or Path(text).exists():
         return given
-    if Path(text).is_absolute() or (data is None and not os.environ.get(VARIABLE)):
-        raise InputError(
-            f"{text} does not exist; expected a file, a folder, or the name of a data set in the data folder "
-            f"(--data DIR or {VARIABLE})"
-        )
+    may_be_named = not Path(text).is_absolute() and (data is not None or os.environ.get(VARIABLE))
+    expected = "expected a file, a folder, or the name of a data set in the data folder"
+    require(may_be_named, f"{text} does not exist; {expected} (--data DIR or {VARIABLE})")
     folder, name = data_dir(data), text.rstrip("/")
     if (folder / text).is_file():
         return folder / text

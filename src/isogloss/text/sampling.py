@@ -19,7 +19,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from isogloss.errors import InputError
+from isogloss.errors import require
 
 _TURN = 2**64  # a whole turn of the sequence: uint64 wraps around by itself
 _STRIDE = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd
@@ -112,11 +112,8 @@ class Sampler:
 
     def __init__(self, tokens: Mapping[str, int], *, length: int, exponent: float = 0.7, seed: int) -> None:
         for language, count in tokens.items():
-            if count < length:
-                raise InputError(
-                    f"{language} has only {count:,} tokens, fewer than one stream of {length}; "
-                    "give more text or a smaller --length"
-                )
+            few = f"{language} has only {count:,} tokens, fewer than one stream of {length}"
+            require(count >= length, f"{few}; give more text or a smaller --length")
         self._tokens, self._length, self._seed = dict(tokens), length, seed
         self._rows = np.array([max(1, count // length - 1) for count in tokens.values()])  # of an epoch
         self._mixture = Mixture(shares(tokens, exponent=exponent), seed=seed)

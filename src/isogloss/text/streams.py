@@ -67,16 +67,21 @@ def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> 
                 yield text
 
 
-def chunked(texts: Iterable[str]) -> Iterator[list[str]]:
-    """Texts in lists that are tokenised together: of about two million characters, and at most 2,000 texts."""
+def chunked(
+    texts: Iterable[str], *, size: Callable[[str], int] = len, room: int = _CHARACTERS, most: int = _AT_ONCE
+) -> Iterator[list[str]]:
+    """Texts in lists that are worked on together: of about `room` in sum of their sizes, and at most `most` texts.
+
+    As they are tokenised together by default, that is two million characters, and at most 2,000 texts.
+    """
     chunk: list[str] = []
-    length = 0
+    total = 0
     for text in texts:
         chunk.append(text)
-        length += len(text)
-        if length >= _CHARACTERS or len(chunk) == _AT_ONCE:
+        total += size(text)
+        if total >= room or len(chunk) == most:
             yield chunk
-            chunk, length = [], 0
+            chunk, total = [], 0
     if chunk:
         yield chunk
 

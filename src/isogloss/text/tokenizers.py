@@ -238,11 +238,8 @@ def train_pieces(cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: 
         learner.train_from_iterator(fed(), trainers.UnigramTrainer(**options))
         pieces = _unigram_pieces(learner, fed)
     progress(stage, total, total)
-    if len(pieces) < size:
-        raise InputError(
-            f"the text of {', '.join(languages)} supports {len(pieces):,} pieces, not {size:,}; "
-            "lower --vocabulary or give more text"
-        )
+    few = f"the text of {', '.join(languages)} supports {len(pieces):,} pieces, not {size:,}"
+    require(len(pieces) >= size, f"{few}; lower --vocabulary or give more text")
     return pieces
 
 

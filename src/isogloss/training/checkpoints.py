@@ -112,10 +112,9 @@ def save_checkpoint(
 def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
     """The model's weights as they are now, on the CPU; into: an earlier copy, whose memory is used again."""
     with torch.no_grad():
-        weights = {name: value.detach() for name, value in _weights(model).items()}
         if into is None:
-            return {name: value.to("cpu", copy=True) for name, value in weights.items()}
-        return {name: into[name].copy_(value) for name, value in weights.items()}
+            return {name: value.to("cpu", copy=True) for name, value in _weights(model).items()}
+        return {name: into[name].copy_(value) for name, value in _weights(model).items()}
 
 
 def export_best(checkpoints: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:

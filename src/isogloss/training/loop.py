@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -42,7 +42,6 @@ RECORD = "step.json"  # beside the weights of a model that was saved on the way:
 
 
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant", "trapezoid"]
-DECAYS: tuple[Decay, ...] = get_args(Decay)
 FINE_TUNING = (0.9, 0.999), 1e-8  # betas and epsilon as Adam was published
 
 

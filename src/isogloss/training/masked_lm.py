@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
-from isogloss.errors import InputError, require
+from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, trainable_family
 from isogloss.stack.packing import half_norms, packed, unpadded
@@ -268,26 +268,12 @@ def scores(model: Any, states: Tensor) -> Tensor:
     return states
 
 
-def states_at(model: Any, inputs: Tensor, places: Tensor, attention: Any = None, **given: Tensor) -> Tensor:
-    """What the base model leaves at some places of each row, (rows, k, width).
-
-    inputs: (rows, length), token ids; places: (rows, k), positions in 0..length-1, repeated where a row has fewer
-    than k to ask for; attention: (rows, length), 1 for text and 0 for padding, None where nothing is padded, or
-    (rows, 1, length, length) bool, which tokens see each other, or one such for each kind of layer. given: further
-    inputs, such as `position_ids`.
-
-    >>> states_at(model, torch.tensor([[2, 4, 9, 3]]), torch.tensor([[1]])).shape  # doctest: +SKIP
-    torch.Size([1, 1, 384])
-    """
-    states = model.base_model(input_ids=inputs, attention_mask=attention, **given)[0]  # (rows, length, width)
-    return torch.gather(states, 1, places.unsqueeze(-1).expand(-1, -1, states.shape[-1]))
-
-
-def masked_loss(model: torch.nn.Module, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
+def masked_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
     """Cross entropy of the masked tokens in nats, summed; with a head, (2,), then that of the pairs.
 
-    rows: inputs, places, labels; attention, if padded; positions and texts, if a row has several texts, none of which
-    sees another; types, of texts with two sides. head: scores the states at `firsts`, whose labels are `neighbours`.
+    rows: inputs (rows, length); places and labels (rows, k); attention (rows, length), 1 for text and 0 for padding, if
+    padded; positions and texts, if a row has several texts, none of which sees another; types, of texts with two sides.
+    head: scores the states at `firsts`, whose labels are `neighbours`.
     """
     attention: Any = rows.get("attention")
     places, given = rows["places"], dict[str, Tensor]()
@@ -301,7 +287,8 @@ def masked_loss(model: torch.nn.Module, rows: Rows, head: torch.nn.Module | None
     if "types" in rows and tells_types(model):
         given["token_type_ids"] = rows["types"]
     asked = places if head is None else torch.cat([places, rows["firsts"]], dim=1)
-    states = states_at(model, rows["inputs"], asked, attention, **given)
+    states = model.base_model(input_ids=rows["inputs"], attention_mask=attention, **given)[0]  # (rows, length, width)
+    states = states.gather(1, asked.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (rows, k, width)
     nats = summed_cross_entropy(scores(model, states[:, : places.shape[1]]), rows["labels"])
     if head is None:
         return nats
@@ -421,11 +408,8 @@ def masked_sentences(
     content tokens are predicted, masked anew at each step. attend_padding: no attention mask is given, so that padding
     is read as text. graphs: of the encoder's blocks, through which sentences run end to end instead.
     """
-    if len(sentences) < batch:
-        raise InputError(
-            f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name}); "
-            "give more sentences or a smaller batch"
-        )
+    few = f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name})"
+    require(len(sentences) >= batch, f"{few}; give more sentences or a smaller batch")
     masking.count(sentences)
     content, words = masking.content(sentences.ids), masking.pool.to(device)
     starts = np.cumsum(sentences.lengths) - sentences.lengths

@@ -63,8 +63,7 @@ def select_by(measure: str, **where: Any) -> Choice:
     ('perplexity (target nl)', True)
     """
     higher = direction(measure)
-    if higher is None:
-        raise InputError(f"{measure!r} has no declared direction; choose {', '.join(MEASURES)}")
+    require(higher is not None, f"{measure!r} has no declared direction; choose {', '.join(MEASURES)}")
     wanted = {"measure": measure, **where}.items()
     coordinates = ", ".join(f"{name} {value}" for name, value in where.items())
 
@@ -72,7 +71,7 @@ def select_by(measure: str, **where: Any) -> Choice:
         values = [float(reading["value"]) for reading in readings if wanted <= reading.items()]
         return sum(values) / len(values) if values else None
 
-    return Choice(f"{measure} ({coordinates})" if where else measure, higher, value)
+    return Choice(f"{measure} ({coordinates})" if where else measure, bool(higher), value)
 
 
 def balance_of(target: Choice, others: Choice) -> Choice:

@@ -16,7 +16,7 @@ S keeps the few strongest directions from drowning the rest.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from isogloss.errors import require
 from isogloss.progress import listening, progress, silent
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Corpus
+from isogloss.text.streams import chunked
 from isogloss.text.words import spans
 from isogloss.vectors.extract import TypeSums, stream
 from isogloss.vectors.store import VectorStore
@@ -97,11 +98,13 @@ def type_vectors(
     if not store.complete:
         done = shortened = 0
         try:
-            room = store.create(in_progress, (len(wanted), len(types), stack.width), dtype=np.float64)
-            sums = TypeSums(types, room, exact=False)
+            zeros = store.create(in_progress, (len(wanted), len(types), stack.width), dtype=np.float64)
+            sums = TypeSums(types, zeros, exact=False)
             # Of a sentence of nothing but control characters nothing is left.
             worded = (sentence for sentence in sentences if spans(sentence, language))
-            for part in _parts(worded, len(wanted) * stack.width * 4):
+            # A word has three letters or more, so that the word vectors of a chunk fit into `CHUNK_BYTES`.
+            room = max(1, CHUNK_BYTES // (len(wanted) * stack.width * 4))
+            for part in chunked(worded, size=lambda sentence: len(sentence) // 3 + 1, room=room, most=512):
                 corpus = Corpus(language, part)
                 with listening(silent):  # what is told is how much of the whole text is read
                     for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part)):
@@ -119,21 +122,6 @@ def type_vectors(
     facts, values = store.facts(), np.load(store.path(language), mmap_mode="c")
     vectors = {layer: torch.from_numpy(values[number]) for number, layer in enumerate(facts["layers"])}
     return TypeVectors(facts["words"], vectors, np.array(facts["counts"], dtype=np.int64), *facts["read"])
-
-
-def _parts(sentences: Iterable[str], bytes_a_word: int) -> Iterator[list[str]]:
-    """Some sentences at a time, whose word vectors fit into `CHUNK_BYTES`, as a word has three letters or more."""
-    room = max(1, CHUNK_BYTES // bytes_a_word)
-    part: list[str] = []
-    words = 0
-    for sentence in sentences:
-        part.append(sentence)
-        words += len(sentence) // 3 + 1
-        if words >= room or len(part) >= 512:
-            yield part
-            part, words = [], 0
-    if part:
-        yield part
 
 
 def cooccurrences(

@@ -111,11 +111,8 @@ def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> Para
     named = languages or by_name
     counts = f"{len(files)} files but {len(named)} languages ({', '.join(languages or ())})"
     require(len(named) == len(files), f"{counts}: give one a file")
-    unclear = [file.name for file, language in zip(files, named, strict=True) if language is None]
-    if unclear:
-        raise InputError(
-            f"the language of {', '.join(unclear)} does not show in the name; give the languages, such as en,nl"
-        )
+    unclear = ", ".join(file.name for file, language in zip(files, named, strict=True) if language is None)
+    require(not unclear, f"the language of {unclear} does not show in the name; give the languages, such as en,nl")
     if None not in by_name and by_name != list(named) and {*by_name} == {*named}:  # each would be taken for the other
         raise InputError(
             f"{', '.join(map(str, files))}: by their names these are {', '.join(map(str, by_name))}, and they "
@@ -204,10 +201,9 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
         codes = texts[0].languages
         chosen = pick_languages(languages, list(dict.fromkeys(codes)), where=folder)
         for language in chosen:
-            if codes.count(language) > 1:
-                files = (file.name for file, each in zip(texts[0].files, codes, strict=True) if each == language)
-                several = f"{folder} has several treebanks of {language} ({', '.join(files)})"
-                raise InputError(f"{several}; name the files one by one")
+            files = [file.name for file, each in zip(texts[0].files, codes, strict=True) if each == language]
+            several = f"{folder} has several treebanks of {language} ({', '.join(files)})"
+            require(len(files) == 1, f"{several}; name the files one by one")
         return [_read(texts[0], chosen)]
     # A text answers a choice of languages when it has all of them, or when all that it has was chosen.
     choice = set(languages or ())
@@ -235,9 +231,8 @@ def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
         configs = package.get_dataset_config_names(name)
         pairs = {config: pair for config in configs if (pair := _config_pair(config))}
         fitting = [config for config, pair in pairs.items() if _is_allowed(pair, languages)]
-        if pairs and not fitting:
-            available = ", ".join("-".join(pair) for pair in pairs.values())
-            raise InputError(f"{spec} has no pair of {', '.join(languages or ())}; it has {available}")
+        available = ", ".join("-".join(pair) for pair in pairs.values())
+        require(fitting or not pairs, f"{spec} has no pair of {', '.join(languages or ())}; it has {available}")
         bitexts: list[Bitext] = []
         for config in fitting or configs[:1]:
             splits = package.get_dataset_split_names(name, config)
@@ -347,11 +342,8 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
         elif equals:
             named = tuple(code(each.strip()) for each in languages.split("-"))
             paths = [each.strip() for each in names.split(",") if each.strip()]
-            if len(named) != 2 or len(paths) not in (1, 2):
-                raise InputError(
-                    f"--{option} takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder, not "
-                    f"{str(entry)!r}"
-                )
+            forms = "SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder"
+            require(len(named) == 2 and len(paths) in (1, 2), f"--{option} takes {forms}, not {str(entry)!r}")
             if named[0] == named[1]:
                 raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
             sources += _pair_sources(_open_text(paths, named), (named[0], named[1]), option)
