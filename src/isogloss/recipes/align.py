@@ -154,11 +154,18 @@ def align(
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
         folder = run.scratch / "pairs"
-        if packed is not None:
-            folder = Path(packed) / _packing_hash(sources, stack, **packing)
+        if packed is not None:  # in a folder named by a hash of all that decides the packed pairs
+            facts = {"pairs": pair_facts(sources), "tokenizer": stack.tokenizer.backend_tokenizer.to_str()}
+            facts |= {"longest": longest, "share": held_out, "known": sorted(map(hash_fraction, measured))}
+            folder = Path(packed) / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
         with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
             pairs = pack_text(sources, folder, stack=stack, **packing)
-        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, first_sentences(sources))):
+        first_sentences = [
+            Corpus(language, [pair[number] for pair in islice(each.open(), LOOKED_AT)], name=each.name)
+            for each in sources
+            for number, language in enumerate(each.languages)
+        ]
+        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, first_sentences)):
             run.note(sentence)
         if not dropout:
             without_dropout(source)
@@ -331,15 +338,6 @@ class PackedPairs:
         ]
 
 
-def first_sentences(sources: Sequence[PairSource]) -> list[Corpus]:
-    """The first sentences of each side, by which it is told whether a tokenizer knows the language."""
-    return [
-        Corpus(language, [pair[number] for pair in islice(source.open(), LOOKED_AT)], name=source.name)
-        for source in sources
-        for number, language in enumerate(source.languages)
-    ]
-
-
 def pack_text(
     sources: Sequence[PairSource], folder: Path, *, stack: Stack, longest: int, share: float, measured: Sequence[str]
 ) -> PackedPairs:
@@ -403,13 +401,6 @@ def pack_text(
             {title: [(first, second) for first, second in facts["held"]] for title, facts in known.items()},
             {title: facts["measured"] for title, facts in known.items()},
         )
-
-
-def _packing_hash(sources: Sequence[PairSource], stack: Stack, *, measured: Sequence[str], **how: Any) -> str:
-    """A hash of all that decides the packed pairs; `how`: the options `longest` and `share` of `pack_text`."""
-    facts = {"pairs": pair_facts(sources), "tokenizer": stack.tokenizer.backend_tokenizer.to_str(), **how}
-    facts["known"] = sorted(hash_fraction(sentence) for sentence in measured)
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def pair_facts(sources: Sequence[PairSource]) -> dict[str, Any]:
