@@ -25,7 +25,7 @@ from isogloss.text.batches import Sentences
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.masking import masking_of
-from isogloss.text.streams import Borders, Frame, borders_of, cut_stream, sentence_ends
+from isogloss.text.streams import Borders, borders_of, cut_stream, sentence_ends
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
@@ -160,7 +160,10 @@ def pretrain(
         ids = {language: stream.ids for language, stream in packed.train.items()}
         objective = masked_lm(models, ids, seed=seed, device=processes.device, **feed, **how)
         training = Training(models, objective, settings, processes)
-        held_out = held_out_texts(packed, run, length=length, frame=frames.get(1))
+        held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
+        if without := [language for language in packed.languages if language not in held]:
+            run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
+        held_out = [cut_stream(stream, length=length, frame=frames.get(1)) for stream in held.values()]
         probes = list(
             model_probes(training, tokenizers, held_out, parallel, every=probe or max(1, steps), length=length)
         )
@@ -202,14 +205,6 @@ def special_tokens(packed: PackedText, rows: str) -> Borders:
             "choose another, or --rows streams"
         )
     return frames
-
-
-def held_out_texts(packed: PackedText, run: Run, *, length: int, frame: Frame | None) -> list[Sentences]:
-    """Held-out text of each language that has enough to measure perplexity on; the run notes which have not."""
-    held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
-    if without := [language for language in packed.languages if language not in held]:
-        run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
-    return [cut_stream(stream, length=length, frame=frame) for stream in held.values()]
 
 
 def model_probes(
