@@ -112,7 +112,12 @@ def pretrain(
     Example: isogloss pretrain --text en=en.txt --text nl=nl.txt --depth 6 --width 256 --heads 4 --out runs/mine
     """
     hardware, sharing = choose_device(device), parse(separate)
-    spaces = shared_pieces(vocabularies, anchors, embeddings=sharing.embeddings)
+    if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
+        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
+    # How languages share the pieces of their vocabularies, in the words of `SPACES`:
+    spaces = "joint" if vocabularies == "joint" else "union"
+    if not sharing.embeddings or anchors == "none":
+        spaces = "prefix" if sharing.embeddings else "own"
     require(not lexicon or anchors == "extra", f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     require(rows == "pairs" or not next_sentence, f"--next-sentence goes with --rows pairs, not with --rows {rows}")
     source = TextSource(
@@ -182,15 +187,6 @@ def pretrain(
         return {"data": source.facts(), **compared}
 
     return recipe.Work(name, work, hashes, depth=layers)
-
-
-def shared_pieces(vocabularies: str, anchors: str, *, embeddings: bool) -> str:
-    """How languages share the pieces of their vocabularies, in the words of `SPACES`; embeddings: whether they do."""
-    if anchors == "extra" and (vocabularies == "separate" or not embeddings):
-        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
-    if not embeddings or anchors == "none":
-        return "prefix" if embeddings else "own"
-    return "joint" if vocabularies == "joint" else "union"
 
 
 def special_tokens(packed: PackedText, rows: str) -> Borders:
