@@ -18,7 +18,7 @@ from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplex
 from isogloss.recipes.packed_text import PackedText, TextSource, repeat_files, tokenizer_options, word_starts
 from isogloss.recipes.recipe import SCHEDULE, LanguageFiles, Option
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row
 from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
 from isogloss.text.batches import Sentences
@@ -28,7 +28,7 @@ from isogloss.text.masking import masking_of
 from isogloss.text.streams import Borders, borders_of, cut_stream, sentence_ends
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
+from isogloss.training.loop import Optimisation, Settings, Training, join, together
 from isogloss.training.masked_lm import masked_lm, row_sampler
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
@@ -174,8 +174,8 @@ def pretrain(
         )
         export = partial(save, models, tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
-        for readings in train(training, checkpoints=checkpoints, probes=probes):
-            yield [row(**reading, model=name, seed=seed) for reading in readings]
+        about, taken = {"model": name, "seed": seed}, {"checkpoints": checkpoints, "probes": probes}
+        yield from recipe.training_rows(training, about, loss={}, **taken)
         if processes.first:
             with whole_folder(run.folder / "model") as folder:
                 export(folder)
