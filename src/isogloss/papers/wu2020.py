@@ -570,7 +570,6 @@ CLAIMS = (
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-
 AS_DECIMALS = {"form": evidence.decimals, "printed": "{:.2f}".format}
 TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
 # A figure by layer has a panel for each pair of languages, and is a table with a column for each layer, too. By its
