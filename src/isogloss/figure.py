@@ -18,7 +18,6 @@ SHADES = ("#f5f1e6", "#d9e4d3", "#a5cbbf", "#62a5a6", "#2f7b8c", "#1b5270", "#12
 INK, QUIET, RULE, PAPER, DARK = "#1f2a33", "#66707a", "#e4e0d6", "#ffffff", "#12294a"
 DASHES = 3
 GRIDS = ("step-grid", "heat-map", "matrix")  # sections of grids
-FILE_NAMES = {"p@1": "retrieval"}
 
 
 @dataclass(frozen=True)
@@ -212,7 +211,7 @@ def file_name(measure: str) -> str:
     ('retrieval', 'word-agreement')
     """
     plain = "".join(letter if letter.isalnum() else "-" for letter in measure).strip("-")
-    return FILE_NAMES.get(measure, plain)
+    return "retrieval" if measure == "p@1" else plain
 
 
 def printable(text: str) -> str:

@@ -46,9 +46,9 @@ MOVED = {"measure": "cka", "condition": None, "other_model": START, "target": OT
 DEPTH = 12
 LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
 WINDOWS = 203  # sentences of four windows of 200, each shifted by one
-MINI = ("en", "nl", "de", "fr", "es", "ru", "zh")
 ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
-KNOWN: Mapping[str, Sequence[str]] = {"mini": MINI}  # what a model was pretrained on, where not on all that is tested
+# What a model was pretrained on, where not on all that is tested.
+KNOWN: Mapping[str, Sequence[str]] = {"mini": ("en", "nl", "de", "fr", "es", "ru", "zh")}
 DEFECTS = paper.read_defects("muller2021")  # how the released code compares languages otherwise than the paper says
 
 
@@ -420,19 +420,15 @@ def figures(results: Results) -> list[Figure]:
     titles = {NAMES[task]: {"task": task} for task in tasks}
     words = {"model": results.model, "bands": evidence.bands(seeds)}
     ticks = {1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)}
-    cost = CAPTIONS.figure("figure-pairs", list(_cost_of_pairs(results)), **words)
-    made = [replace(figure, ticks=ticks) for figure in cost]
+    costs = []  # of each pair of layers, a panel a task: at home and elsewhere
+    for task in tasks:
+        sides = {"source": _changes(results, task, home=True), "others": _changes(results, task, home=False)}
+        if lines := [each.line(label, scale=100) for label, each in sides.items() if each]:
+            costs.append(Panel(NAMES[task], lines))
+    made = [replace(figure, ticks=ticks) for figure in CAPTIONS.figure("figure-pairs", costs, **words)]
     for name, curves in by_layer.items():
         made += CAPTIONS.figure(name, evidence.panels(results, titles, curves), **words)
     return made + CAPTIONS.figure("figure-3", list(_gaps(results, sources)), **words)
-
-
-def _cost_of_pairs(results: Results) -> Iterator[Panel]:
-    """What each pair of layers costs, a panel a task: at home and elsewhere."""
-    for task in _tasks(results):
-        sides = {"source": _changes(results, task, home=True), "others": _changes(results, task, home=False)}
-        if lines := [each.line(label, scale=100) for label, each in sides.items() if each]:
-            yield Panel(NAMES[task], lines)
 
 
 def _gaps(results: Results, sources: Sequence[str]) -> Iterator[Panel]:

@@ -634,7 +634,8 @@ def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dic
     """
     for coordinates, group in alike(rows, *names):
         value = float(np.mean([entry["value"] for entry in group]))
-        at = {**coordinates, **_means(group, "floor", "low", "high"), **replaced}
+        known = [name for name in ("floor", "low", "high") if all(is_given(entry.get(name)) for entry in group)]
+        at = {**coordinates, **{name: float(np.mean([entry[name] for entry in group])) for name in known}, **replaced}
         if all(is_given(entry.get("parts")) for entry in group):
             at["parts"] = np.mean([np.array(entry["parts"].split(), dtype=np.float64) for entry in group], axis=0)
         yield row(at.pop("measure"), value, n=len(group), **at)
@@ -663,12 +664,6 @@ def changes(
             of, interval = coordinates.pop("measure"), over_seeds(moved, log=log)
             at = coordinates if log else {**coordinates, "unit": of}
             yield row(measure, interval, over="seeds", **at)
-
-
-def _means(group: Sequence[Row], *names: str) -> dict[str, float]:
-    """The means of columns that all rows have, such as what chance gives."""
-    known = [name for name in names if all(is_given(entry.get(name)) for entry in group)]
-    return {name: float(np.mean([entry[name] for entry in group])) for name in known}
 
 
 # ------------------------------------------------------------------------------------------------ published values

@@ -42,7 +42,6 @@ SCALES, OPTIONS = paper.read_scales("wu2020")
 BILINGUAL, MONOLINGUAL, RANDOM, STATIC = "bilingual", "monolingual", "random", "static"
 KINDS = (BILINGUAL, MONOLINGUAL, RANDOM)
 DEPTH = 8
-ENGLISH = "en"
 DEFAULT, CRAWL, OWN_EMBEDDINGS = "Default", "Wiki-CC", "Sep Emb"
 TASKS = {"nli": "accuracy", "ner": "span_f1", "parsing": "las"}
 NAMES = {"nli": "XNLI", "ner": "NER", "parsing": "parsing"}
@@ -571,8 +570,6 @@ CLAIMS = (
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-
-BY_KIND = {kind: {"model": kind} for kind in KINDS}
 AS_DECIMALS = {"form": evidence.decimals, "printed": "{:.2f}".format}
 TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
 # A figure by layer has a panel for each pair of languages, and is a table with a column for each layer, too. By its
@@ -580,7 +577,7 @@ TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
 CHARTS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {
     "figure-7": (
         {**CKA, **AS_DECIMALS},
-        BY_KIND,
+        {kind: {"model": kind} for kind in KINDS},
         {
             f"{kind}, {name}": {"model": kind, "measure": form}
             for form, name in (("cka_biased", "biased"), (AS_PRINTED, "as printed"))
@@ -646,16 +643,6 @@ def tables(results: Results) -> list[Table]:
         }
         told = CAPTIONS.table(name)
         made += evidence.grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
-    made += _table_1(results)
-    models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
-    text = results.where(task="pretrain", unit="character")
-    named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
-    rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
-    languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
-    return made + evidence.grid(results, rows, languages, **CAPTIONS.table("models"))
-
-
-def _table_1(results: Results) -> list[Table]:
     columns: dict[str, Any] = {}
     respelt = {"measure": "change", "target": evidence.OTHERS}
     change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": respelt}
@@ -664,9 +651,15 @@ def _table_1(results: Results) -> list[Table]:
         at = {**TABLE_1[task], "source": results.source}
         columns |= {f"{name} {target}": {**at, "target": target} for target in targets}
         columns[f"{name}, d"] = {**at, "target": targets, **change}
-    rows: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
-    rows["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
-    return evidence.grid(results, rows, columns, **CAPTIONS.table("table-1"), known=PUBLISHED)
+    variants: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
+    variants["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
+    made += evidence.grid(results, variants, columns, **CAPTIONS.table("table-1"), known=PUBLISHED)
+    models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
+    text = results.where(task="pretrain", unit="character")
+    named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
+    rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
+    languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
+    return made + evidence.grid(results, rows, languages, **CAPTIONS.table("models"))
 
 
 def figures(results: Results) -> list[Figure]:
@@ -675,19 +668,14 @@ def figures(results: Results) -> list[Figure]:
     for name, (shared, lines, _) in CHARTS.items():
         at = {**shared, "respelt": {"measure": AS_PRINTED}}
         pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
-        known = PUBLISHED if name == "figure-7" and results.source == ENGLISH else None
+        known = PUBLISHED if name == "figure-7" and results.source == "en" else None
         made += CAPTIONS.figure(name, evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known))
-        if name == "figure-6" and (dots := list(_similarity_and_retrieval(results))):
-            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", dots)])
+        if name == "figure-6":  # and a circle for every layer of each pair of languages, means over seeds
+            both = {code: layer_by_layer(results, code, MONOLINGUAL) for code in results.targets(task="retrieval")}
+            means = {code: np.mean(list(seeds.values()), axis=0).tolist() for code, seeds in both.items() if seeds}
+            dots = [Line(target, similar, right, dots=True) for target, (similar, right) in means.items()]
+            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", dots)] if dots else [])
     return made
-
-
-def _similarity_and_retrieval(results: Results) -> Iterator[Line]:
-    """A circle for every layer of each pair of languages, means over seeds."""
-    for target in results.targets(task="retrieval"):
-        if seeds := list(layer_by_layer(results, target, MONOLINGUAL).values()):
-            similar, right = np.mean(seeds, axis=0).tolist()
-            yield Line(target, similar, right, dots=True)
 
 
 PAPER = paper.Paper("wu2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

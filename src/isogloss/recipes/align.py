@@ -32,7 +32,7 @@ from isogloss.recipes import recipe
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.recipe import RARE, LanguageFiles, Option
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, frame, row
+from isogloss.runs.table import Row, frame
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.families import trainable_family
 from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
@@ -47,9 +47,9 @@ from isogloss.text.streams import UNREADABLE, PairStream, borders_of, open_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Optimisation, Settings, Training, join, train
+from isogloss.training.loop import Optimisation, Settings, Training, join
 from isogloss.training.perplexities import perplexity_probe
-from isogloss.training.probes import Probe, Reading, retrieval_probe
+from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import select_by
 
 SHORTEST = 8  # tokens of a pair that are worth reading
@@ -154,11 +154,18 @@ def align(
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
         folder = run.scratch / "pairs"
-        if packed is not None:
-            folder = Path(packed) / _packing_hash(sources, stack, **packing)
+        if packed is not None:  # in a folder named by a hash of all that decides the packed pairs
+            facts = {"pairs": pair_facts(sources), "tokenizer": stack.tokenizer.backend_tokenizer.to_str()}
+            facts |= {"longest": longest, "share": held_out, "known": sorted(map(hash_fraction, measured))}
+            folder = Path(packed) / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
         with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
             pairs = pack_text(sources, folder, stack=stack, **packing)
-        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, first_sentences(sources))):
+        first_sentences = [
+            Corpus(language, [pair[number] for pair in islice(each.open(), LOOKED_AT)], name=each.name)
+            for each in sources
+            for number, language in enumerate(each.languages)
+        ]
+        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, first_sentences)):
             run.note(sentence)
         if not dropout:
             without_dropout(source)
@@ -181,8 +188,12 @@ def align(
         export = partial(save_masked_lm, source, stack.tokenizer)
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
         selection = select_by("p@1_mean", layer=how.layer) if best else None
-        for readings in train(training, checkpoints=checkpoints, probes=probes, selection=selection):
-            yield list(_training_rows(readings, coordinates))
+        taken: dict[str, Any] = {"checkpoints": checkpoints, "probes": probes, "selection": selection}
+        for read in recipe.training_rows(training, coordinates, loss={"data": "train"}, **taken):
+            # The sum of the losses has no task, and each has its own row. The perplexity probe has no target language
+            # here: what it pools as the others is all of them.
+            told = [entry for entry in read if "task" in entry or entry["measure"] != "loss"]
+            yield [{**entry, "target": "all"} if entry.get("target") == "others" else entry for entry in told]
         _leave_model(run, training, checkpoints, pairs, batch=batch, how=how, best=best)
 
     def hashes() -> dict[str, Any]:
@@ -228,16 +239,6 @@ def _held_out_probes(
         masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
         masked |= {"dtype": torch.bfloat16 if settings.half else None, "masking": masking_of(stack.tokenizer)}
         yield perplexity_probe(model, tokenised, **masked)
-
-
-def _training_rows(readings: Sequence[Reading], coordinates: Row) -> Iterator[Row]:
-    """The readings of a step as rows."""
-    for reading in readings:
-        about = {"data": "train"} if reading["measure"] == "loss" else {}
-        # The perplexity probe has no target language here: what it pools as the others is all of them.
-        about |= {"target": "all"} if reading.get("target") == "others" else {}
-        if "task" in reading or not about.get("data"):  # the sum of the losses has no task, and each has its own row
-            yield row(**{**reading, **coordinates, **about})
 
 
 def _leave_model(
@@ -331,15 +332,6 @@ class PackedPairs:
         ]
 
 
-def first_sentences(sources: Sequence[PairSource]) -> list[Corpus]:
-    """The first sentences of each side, by which it is told whether a tokenizer knows the language."""
-    return [
-        Corpus(language, [pair[number] for pair in islice(source.open(), LOOKED_AT)], name=source.name)
-        for source in sources
-        for number, language in enumerate(source.languages)
-    ]
-
-
 def pack_text(
     sources: Sequence[PairSource], folder: Path, *, stack: Stack, longest: int, share: float, measured: Sequence[str]
 ) -> PackedPairs:
@@ -403,13 +395,6 @@ def pack_text(
             {title: [(first, second) for first, second in facts["held"]] for title, facts in known.items()},
             {title: facts["measured"] for title, facts in known.items()},
         )
-
-
-def _packing_hash(sources: Sequence[PairSource], stack: Stack, *, measured: Sequence[str], **how: Any) -> str:
-    """A hash of all that decides the packed pairs; `how`: the options `longest` and `share` of `pack_text`."""
-    facts = {"pairs": pair_facts(sources), "tokenizer": stack.tokenizer.backend_tokenizer.to_str(), **how}
-    facts["known"] = sorted(hash_fraction(sentence) for sentence in measured)
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def pair_facts(sources: Sequence[PairSource]) -> dict[str, Any]:

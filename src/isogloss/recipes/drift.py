@@ -44,7 +44,7 @@ from isogloss.training.masked_lm import masked_sentences
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
-from isogloss.training.stopping import Choice, Rule, balance_of, select_by, stop_after
+from isogloss.training.stopping import balance_of, select_by, stop_after
 
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
@@ -113,12 +113,20 @@ def drift(
     depth, epoch = stack.cuts[-1], steps_in_epoch(train, batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
-    native_model, native_stack = (None, None) if native is None else load_native(native, stack)
+    native_model, native_stack = (None, None) if native is None else load_masked_lm(native, device=stack.device)
+    if native_stack is not None and native_stack.cuts != stack.cuts:
+        raise InputError(
+            f"the native model {native} has {native_stack.cuts[-1]} layers and {stack.name} has {depth}; layers are "
+            "compared one by one, so choose one of the same depth"
+        )
     name, native_name = model_names(model, native)
     steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
-    selection, rule = stopping_rule(stop, languages[0], patience=patience)
+    selection = select_by("perplexity", target=languages[0], data="validation", unit="token")
+    if stop == "balance":
+        selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
+    rule = None if stop == "never" else stop_after(selection, patience)
     best_by = replace(selection, higher=not selection.higher) if keep_worst else selection
     drawn_from = seed if sample_seed is None else sample_seed
     reading: dict[str, Any] = {"target": languages[0], "seed": drawn_from, "masking": masking_of(stack.tokenizer)}
@@ -134,8 +142,13 @@ def drift(
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         texts = tokenise_corpora(stack, corpora)
+        cut = [
+            f"{own.shortened:,} of {len(own):,} sentences of {own.name} ({own.language}) were cut to the model's length"
+            for own in texts
+            if own.shortened
+        ]
         unknown = unknown_notes(stack.tokenizer, (train, *watched))
-        for sentence in (*cut_notes(texts), *unknown, *overlap_notes(train, parallel)):
+        for sentence in (*cut, *unknown, *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
         test: Callable[..., Probe] = partial(perplexity_probe, corpora=texts[2:3], every=1, **reading)
@@ -168,25 +181,6 @@ def drift(
     hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
     return recipe.Work(name, rows, hashes, depth=depth)
-
-
-def stopping_rule(stop: str, language: str, *, patience: int) -> tuple[Choice, Rule | None]:
-    """By which reading the best model is chosen, and the rule by which a training stops, if it may; see `--stop`."""
-    choice = select_by("perplexity", target=language, data="validation", unit="token")
-    if stop == "balance":
-        choice = balance_of(choice, select_by("perplexity", target="others", unit="token"))
-    return choice, None if stop == "never" else stop_after(choice, patience)
-
-
-def load_native(native: str, stack: Stack) -> tuple[Any, Stack]:
-    """The native model, whose layers are compared with those of a stack, and its own stack."""
-    model, own = load_masked_lm(native, device=stack.device)
-    if own.cuts != stack.cuts:
-        raise InputError(
-            f"the native model {native} has {own.cuts[-1]} layers and {stack.name} has {stack.cuts[-1]}; layers are "
-            "compared one by one, so choose one of the same depth"
-        )
-    return model, own
 
 
 def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
@@ -370,15 +364,6 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
         for name, numbers in parts.items()
     )
     return test, validation, train
-
-
-def cut_notes(texts: Sequence[Sentences]) -> list[str]:
-    """Which texts have sentences that are longer than the model reads."""
-    return [
-        f"{text.shortened:,} of {len(text):,} sentences of {text.name} ({text.language}) were cut to the model's length"
-        for text in texts
-        if text.shortened
-    ]
 
 
 def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:

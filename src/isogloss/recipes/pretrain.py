@@ -18,17 +18,17 @@ from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplex
 from isogloss.recipes.packed_text import PackedText, TextSource, repeat_files, tokenizer_options, word_starts
 from isogloss.recipes.recipe import SCHEDULE, LanguageFiles, Option
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import Row
 from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
 from isogloss.text.batches import Sentences
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.masking import masking_of
-from isogloss.text.streams import Borders, Frame, borders_of, cut_stream, sentence_ends
+from isogloss.text.streams import Borders, borders_of, cut_stream, sentence_ends
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Optimisation, Settings, Training, join, together, train
+from isogloss.training.loop import Optimisation, Settings, Training, join, together
 from isogloss.training.masked_lm import masked_lm, row_sampler
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
@@ -112,7 +112,12 @@ def pretrain(
     Example: isogloss pretrain --text en=en.txt --text nl=nl.txt --depth 6 --width 256 --heads 4 --out runs/mine
     """
     hardware, sharing = choose_device(device), parse(separate)
-    spaces = shared_pieces(vocabularies, anchors, embeddings=sharing.embeddings)
+    if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
+        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
+    # How languages share the pieces of their vocabularies, in the words of `SPACES`:
+    spaces = "joint" if vocabularies == "joint" else "union"
+    if not sharing.embeddings or anchors == "none":
+        spaces = "prefix" if sharing.embeddings else "own"
     require(not lexicon or anchors == "extra", f"--lexicon goes with --anchors extra, not with --anchors {anchors}")
     require(rows == "pairs" or not next_sentence, f"--next-sentence goes with --rows pairs, not with --rows {rows}")
     source = TextSource(
@@ -160,14 +165,17 @@ def pretrain(
         ids = {language: stream.ids for language, stream in packed.train.items()}
         objective = masked_lm(models, ids, seed=seed, device=processes.device, **feed, **how)
         training = Training(models, objective, settings, processes)
-        held_out = held_out_texts(packed, run, length=length, frame=frames.get(1))
+        held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
+        if without := [language for language in packed.languages if language not in held]:
+            run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
+        held_out = [cut_stream(stream, length=length, frame=frames.get(1)) for stream in held.values()]
         probes = list(
             model_probes(training, tokenizers, held_out, parallel, every=probe or max(1, steps), length=length)
         )
         export = partial(save, models, tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
-        for readings in train(training, checkpoints=checkpoints, probes=probes):
-            yield [row(**reading, model=name, seed=seed) for reading in readings]
+        about, taken = {"model": name, "seed": seed}, {"checkpoints": checkpoints, "probes": probes}
+        yield from recipe.training_rows(training, about, loss={}, **taken)
         if processes.first:
             with whole_folder(run.folder / "model") as folder:
                 export(folder)
@@ -179,15 +187,6 @@ def pretrain(
         return {"data": source.facts(), **compared}
 
     return recipe.Work(name, work, hashes, depth=layers)
-
-
-def shared_pieces(vocabularies: str, anchors: str, *, embeddings: bool) -> str:
-    """How languages share the pieces of their vocabularies, in the words of `SPACES`; embeddings: whether they do."""
-    if anchors == "extra" and (vocabularies == "separate" or not embeddings):
-        raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
-    if not embeddings or anchors == "none":
-        return "prefix" if embeddings else "own"
-    return "joint" if vocabularies == "joint" else "union"
 
 
 def special_tokens(packed: PackedText, rows: str) -> Borders:
@@ -202,14 +201,6 @@ def special_tokens(packed: PackedText, rows: str) -> Borders:
             "choose another, or --rows streams"
         )
     return frames
-
-
-def held_out_texts(packed: PackedText, run: Run, *, length: int, frame: Frame | None) -> list[Sentences]:
-    """Held-out text of each language that has enough to measure perplexity on; the run notes which have not."""
-    held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
-    if without := [language for language in packed.languages if language not in held]:
-        run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
-    return [cut_stream(stream, length=length, frame=frame) for stream in held.values()]
 
 
 def model_probes(

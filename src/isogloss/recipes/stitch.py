@@ -112,14 +112,25 @@ def stitch(
     if more or not mapper.learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
     half = options.half_precision(dtype, processor)
-    sets, target = _two_languages(read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad))
+    sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
+    others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
+    one_target = f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has"
+    require(len(others) == 1, f"{one_target} {', '.join(others) or 'none'}")
+    if len(sets.dev) > 1:
+        raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
+    target = others[0]
+    sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
     texts = bitexts_of(bitext)
     missing = f"--bitext is missing: parallel text of {sets.source} and {target}"
     require(texts, f"{missing}, from whose words the map is learned")
     parallel = bitext_with(texts, (sets.source, target), "bitext")
     source = load(model, revision, dtype="float32", device=processor)
     second = source if other is None else load(other, dtype="float32", device=processor)
-    _refuse_models(source, second)
+    for stack in (source, second):
+        require(stack.family.kind == "encoder", f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
+    widths = f"{source.name} is {source.width} wide and {second.name} {second.width}"
+    apart = "layers of one cannot stand on layers of the other: take models of one width"
+    require(source.width == second.width, f"{widths}; {apart}")
     cuts = shared_layers(source, second, layers)
     tokens = min(source.max_length, second.max_length, length or sets.task.length)
     base = {"model": options.model_name(model), "other_model": None if other is None else options.model_name(other)}
@@ -171,26 +182,6 @@ def stitch(
     hashes: dict[str, Any] = {"model": source.fingerprint, "data": sets.hashes, "parallel text": parallel.fingerprint}
     hashes |= {} if other is None else {"other": second.fingerprint}
     return Work(str(base["model"]), rows, hashes, sets.notes, source.last)
-
-
-def _two_languages(sets: TaskSets) -> tuple[TaskSets, str]:
-    """The sets with the tests of the source before those of the target, and the target, which is one language."""
-    others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
-    source, named = sets.source, ", ".join(others) or "none"
-    sentence = f"--test must have sets of one language besides {source}, the one that is stitched; it has {named}"
-    require(len(others) == 1, sentence)
-    if len(sets.dev) > 1:
-        raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
-    return replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == others[0])), others[0]
-
-
-def _refuse_models(source: Stack, target: Stack) -> None:
-    """Refuse models that cannot be cut, or whose layers cannot stand on each other."""
-    for stack in (source, target):
-        require(stack.family.kind == "encoder", f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
-    widths = f"{source.name} is {source.width} wide and {target.name} {target.width}"
-    apart = "layers of one cannot stand on layers of the other: take models of one width"
-    require(source.width == target.width, f"{widths}; {apart}")
 
 
 # --- words in context that translate each other ----------------------------------------------------------------------

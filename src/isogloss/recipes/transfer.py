@@ -366,7 +366,6 @@ def _read_target_models(
 
 BATCHES = 4  # of sentences, over which Gaussian CKA is averaged
 
-
 Ways = Mapping[str, tuple[Callable[..., TokenBatch], Mapping[str, Any]]]
 """How Gaussian CKA is taken, by the condition of its rows: how text is encoded, arguments of `cka_rbf_of_pairs`."""
 

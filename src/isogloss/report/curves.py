@@ -28,8 +28,6 @@ from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import training_name
 from isogloss.text import languages
 
-SHOWN_TOGETHER = ("drift", "transfer")
-POINT_COLUMNS = ["layer", "language", "word", "pair", "x", "y"]
 POOLED, OTHERS = "all", "others"  # targets of readings over all languages' text, and over all but the trained one's
 HELD, TEST, ORACLE = "validation", "test", "oracle"
 RETRIEVAL = (("p@1", "centred"), ("p@1", "csls"), ("p@1", "cosine"))
@@ -40,7 +38,6 @@ BOUNDS = ("value", "low", "high", "floor")
 bounds = attrgetter(*BOUNDS)  # the numbers of a reading
 NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
 DERIVED_NAMES = ("training", "kind", "seed")
-FIELDS = ("measure", *NAMES, "seed")
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -256,7 +253,7 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
             reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
-        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in FIELDS}
+        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in ("measure", *NAMES, "seed")}
         about |= {"training": training_name(known), "layer": int(known["layer"]) if known.get("layer") else None}
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
@@ -466,7 +463,7 @@ def read_runs(path: Path) -> list[RunFolder]:
     Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
     """
     run = read_run(path)
-    if run.record.get("command") != "sweep" or run.command in SHOWN_TOGETHER:
+    if run.record.get("command") != "sweep" or run.command in ("drift", "transfer"):
         return [run]
     jobs = [path / "jobs" / name for name in run.record.get("jobs", {}).get("finished", [])]
     return [read_run(job) for job in jobs if job.is_dir()] or [run]
@@ -478,7 +475,7 @@ def read_run(path: Path) -> RunFolder:
     file, points = path / "points.parquet", None
     if file.exists():
         try:
-            points = pd.read_parquet(file)[POINT_COLUMNS]
+            points = pd.read_parquet(file)[["layer", "language", "word", "pair", "x", "y"]]
         except (KeyError, OSError, ValueError) as error:
             raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
     record = read_facts(path) if (path / "run.json").exists() else {}

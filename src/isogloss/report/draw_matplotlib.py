@@ -44,7 +44,6 @@ LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
 FEWEST_FACTORS, MOST_FACTORS = 4, 9
 FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0))
 
-
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib
 PLACEHOLDER_FONTS = ("Last Resort", "LastResort", "Adobe Blank")  # every letter is a box or nothing in them
 # Families to look into first, the best ones in front; a Chinese font has the letters of Japanese and Korean, too.

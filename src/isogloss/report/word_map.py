@@ -29,7 +29,6 @@ WIDE = 1.4  # the frame is this much wider than high
 EDGE = 0.15  # room for the words that lie beyond the middle 96%
 MOST_LABELS = 30
 LONGEST_LABEL, LONGEST_TITLE = 24, 46
-SHEET = 6
 SIDES = ((6, 0, "left", "center"), (-6, 0, "right", "center"), (0, 6, "center", "bottom"), (0, -6, "center", "top"))
 # The marker of each shape, and the area that looks as large as a circle's:
 MARKERS = dict(zip(SHAPES, zip("os^DvP*h", (1.0, 1.0, 1.25, 0.8, 1.25, 1.5, 2.4, 1.2), strict=True), strict=True))
@@ -136,7 +135,7 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
         _label(axes, points, fonts, points.positions[best])
         files = save(figure, out, "word-map")
 
-        layers = choose_layers(every, best, most=SHEET)
+        layers = choose_layers(every, best, most=6)
         columns = min(3, len(layers))
         rows = -(-len(layers) // columns)
         figure, grid = new_figure(3.8 * columns, 2.9 * rows + 0.9, nrows=rows, ncols=columns, squeeze=False)
