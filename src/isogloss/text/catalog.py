@@ -103,8 +103,8 @@ def resolve(given: Source, data: Source | None = None) -> Source:
     if text.startswith(lines.HUB) or Path(text).exists():
         return given
     may_be_named = not Path(text).is_absolute() and (data is not None or os.environ.get(VARIABLE))
-    expected = "expected a file, a folder, or the name of a data set in the data folder"
-    require(may_be_named, f"{text} does not exist; {expected} (--data DIR or {VARIABLE})")
+    expected = "does not exist; expected a file, a folder, or the name of a data set in the data folder (--data DIR or"
+    require(may_be_named, f"{text} {expected} {VARIABLE})")
     folder, name = data_dir(data), text.rstrip("/")
     if (folder / text).is_file():
         return folder / text

@@ -40,6 +40,10 @@ from isogloss.files import whole_folder, write_text
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 BEST, FINISHED = "best.safetensors", "finished"
+UNUSABLE = (
+    "is no checkpoint to go on from",
+    "remove it, and --resume begins at the one before, or anew where there is none",
+)
 
 
 @dataclass(frozen=True)
@@ -147,12 +151,9 @@ def restore_checkpoint(
 
     Returns what was saved as `state`, and the weights of the best model when the checkpoint was written.
     """
-    remedy = "remove it, and --resume begins at the one before, or anew where there is none"
-    with readable(path, "is no checkpoint to go on from", remedy):
+    with readable(path, *UNUSABLE):
         tensors = load_file(path / "training.safetensors")
-        state = {"best_step": None, **json.loads((path / "training.json").read_text(encoding="utf-8"))}
-        if not {"step", "total", "count"} <= set(state):
-            raise ValueError("a part of its record is missing")
+        state = dict(json.loads((path / "training.json").read_text(encoding="utf-8")))
         best = load_file(path / BEST) if (path / BEST).is_file() else None
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
@@ -166,7 +167,7 @@ def restore_checkpoint(
                 part: value if part == "step" and not weight.is_cuda else value.to(weight.device)
                 for part, value in moments.items()
             }
-    return state, copy_weights(model) if state["best_step"] == state["step"] else best
+    return state, copy_weights(model) if state.get("best_step") == state.get("step") else best
 
 
 def _all(folder: Path) -> list[Path]:

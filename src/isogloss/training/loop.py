@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor, nn
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import progress
 from isogloss.seeds import seed_of, seeded
@@ -302,11 +302,12 @@ class Training:
     def restore(self, checkpoint: Path) -> None:
         """Go on from a checkpoint."""
         state, best = saved.restore_checkpoint(checkpoint, self.model, self.optimiser)
-        self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
-        self.best_weights = best if self.processes.first else None
-        self.memory, self._judged = state.get("memory", {}), self.step
-        self._total.fill_(state["total"] if self.processes.first else 0.0)
-        self._count.fill_(state["count"])
+        with readable(checkpoint, *saved.UNUSABLE):
+            self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
+            self.best_weights = best if self.processes.first else None
+            self.memory, self._judged = state.get("memory", {}), self.step
+            self._total.fill_(state["total"] if self.processes.first else 0.0)
+            self._count.fill_(state["count"])
 
     def losses(self) -> tuple[float, float]:
         """Sum of the losses and number of targets since they were last cleared, over all processes.

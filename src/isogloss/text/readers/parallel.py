@@ -342,8 +342,8 @@ def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
         elif equals:
             named = tuple(code(each.strip()) for each in languages.split("-"))
             paths = [each.strip() for each in names.split(",") if each.strip()]
-            forms = "SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder"
-            require(len(named) == 2 and len(paths) in (1, 2), f"--{option} takes {forms}, not {str(entry)!r}")
+            forms = "takes SOURCE-TARGET=FILE,FILE, SOURCE-TARGET=TABLE, a table or a folder, not"
+            require(len(named) == 2 and len(paths) in (1, 2), f"--{option} {forms} {str(entry)!r}")
             if named[0] == named[1]:
                 raise InputError(f"--{option} {entry}: {named[0]} is named twice; alignment needs two languages")
             sources += _pair_sources(_open_text(paths, named), (named[0], named[1]), option)
