@@ -133,7 +133,9 @@ def stream(
         if before == 0:
             odd = [layer for layer, own in zip(wanted, values[units[0]], strict=True) if not own.isfinite().all()]
             damaged = "its weights are damaged, or its precision is too low"
-            require(not odd, f"{stack.name} gives states that are no numbers from layer {odd[:1]} on: {damaged}")
+            require(
+                not odd, f"{stack.name} gives states that are no numbers from layer {min(odd, default=0)} on: {damaged}"
+            )
         return Vectors(rows, values, own, cut.tolist())
 
     for start in range(0, len(order), chunk):
