@@ -18,8 +18,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 import isogloss as ig
 from isogloss.stack.load import locate
-from isogloss.text import read_bitexts
 from isogloss.text.catalog import data_dir, resolve
+from isogloss.text.readers.parallel import read_bitexts
 
 
 def plain(stack, sentences, batch=32):

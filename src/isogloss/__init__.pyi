@@ -2,12 +2,8 @@
 
 from isogloss.errors import InputError as InputError
 from isogloss.integrations.export import export as export
-from isogloss.mappings import (
-    Mapping as Mapping,
-    load_mapping as load_mapping,
-    procrustes as procrustes,
-    save as save,
-)
+from isogloss.mappings.mapping import Mapping as Mapping, load_mapping as load_mapping, save as save
+from isogloss.mappings.methods import procrustes as procrustes
 from isogloss.measures import cka as cka, retrieval as retrieval
 from isogloss.papers.paper import reproduce as reproduce
 from isogloss.progress import bar as bar
@@ -28,15 +24,9 @@ from isogloss.stack import (
     load as load,
     reinitialise as reinitialise,
 )
-from isogloss.text import (
-    Bitext as Bitext,
-    Corpus as Corpus,
-    Lexicon as Lexicon,
-    embedded as embedded,
-    read_bitext as read_bitext,
-    read_corpus as read_corpus,
-    read_lexicon as read_lexicon,
-)
+from isogloss.text.corpora import Bitext as Bitext, Corpus as Corpus, Lexicon as Lexicon
+from isogloss.text.readers.dictionaries import embedded as embedded, read_lexicon as read_lexicon
+from isogloss.text.readers.parallel import read_bitext as read_bitext, read_corpus as read_corpus
 from isogloss.vectors import stream as stream, vectors as vectors
 
 __version__: str

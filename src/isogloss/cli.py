@@ -20,7 +20,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from isogloss.errors import InputError, ended_in_order
+from isogloss.errors import InputError, JobsFailed, ended_in_order
 from isogloss.progress import bar
 from isogloss.recipes import RECIPES
 
@@ -151,10 +151,9 @@ def carry_out(
     sentences: what to say of the table, by default the verdict on the run. report: whether the page is drawn, where the
     packages for that are installed.
     """
-    from isogloss.recipes.jobs import JobsFailed
+    from isogloss.files import launched
     from isogloss.report import can_draw, verdict, write_page
     from isogloss.runs.run import check_folder, read_facts, read_rows
-    from isogloss.training.loop import launched
 
     folder = Path(out) if out else _default_folder(usual, resume=resume)
     first, failure, page = launched()[0] == 0, None, None

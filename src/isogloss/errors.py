@@ -21,6 +21,10 @@ class InputError(ValueError):
         super().__init__(f"{sentence[: MOST // 2]} ... {sentence[-MOST // 4 :]}" if cut else sentence)
 
 
+class JobsFailed(InputError):
+    """Some jobs of a sweep or a reproduction failed; what the others found is in their folders."""
+
+
 def require(condition: object, sentence: str) -> None:
     """Raise the sentence as an InputError unless the condition holds: what a function asks of what it is given."""
     if not condition:

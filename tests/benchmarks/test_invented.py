@@ -5,10 +5,10 @@ from benchmarks.invented import entities, grammar, invented, invented_data, inve
 
 from isogloss.errors import InputError
 from isogloss.papers.paper import INVENTED
-from isogloss.text import read_tagged, spans
 from isogloss.text.catalog import check
-from isogloss.text.readers.conll import read_trees
+from isogloss.text.readers.conll import read_tagged, read_trees
 from isogloss.text.readers.examples import read_pairs, read_questions
+from isogloss.text.words import spans
 
 KNOWN = ["kepa zodedil kik kepa lik detek.", "ka hawuhik kasunil pijojok."]
 

@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from isogloss.errors import InputError
-from isogloss.mappings import MAPPINGS, NORMALISATIONS, RESTORES, fit_mapping, load_mapping, save
+from isogloss.mappings.mapping import RESTORES, load_mapping, save
+from isogloss.mappings.methods import MAPPINGS, fit_mapping
+from isogloss.mappings.normalise import NORMALISATIONS
 
 
 def draw(*shape, seed=0):

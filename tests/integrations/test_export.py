@@ -18,7 +18,9 @@ from isogloss import cli
 from isogloss.errors import InputError
 from isogloss.integrations import export as exporting
 from isogloss.integrations.export import Encoder, inherited
-from isogloss.mappings import NORMALISATIONS, RESTORES, fit_mapping
+from isogloss.mappings.mapping import RESTORES
+from isogloss.mappings.methods import fit_mapping
+from isogloss.mappings.normalise import NORMALISATIONS
 from isogloss.measures import retrieve
 from tiny_models import DEPTH, ENCODERS, TEXT
 

@@ -11,8 +11,8 @@ from sklearn.linear_model import Ridge
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.mappings import fit_mapping, normalisation, streamed_normalisations
-from isogloss.mappings.methods import parse_mappings
+from isogloss.mappings.methods import fit_mapping, parse_mappings
+from isogloss.mappings.normalise import normalisation, streamed_normalisations
 from isogloss.measures import retrieval
 
 

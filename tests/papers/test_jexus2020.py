@@ -385,7 +385,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     make_small_jexus(monkeypatch)
     run = command_line(monkeypatch, capsys)
     monkeypatch.setattr("isogloss.report.can_draw", lambda: True)
-    monkeypatch.setattr("isogloss.report.page.BENEATH", {})  # the page of a map is tested elsewhere
+    monkeypatch.setattr("isogloss.report.reproduction_view.BENEATH", {})  # the page of a map is tested elsewhere
     code, shown, told = run("reproduce", "jexus2020", "--out", folder, "--seeds", 2, "--device", "cpu", "--resume")
     assert code == 0, told
     for part in ("Table 1: accuracy (%)", "mean of targets", "Table 2", "Findings", "from 2 seeds: 3 are the fewest"):

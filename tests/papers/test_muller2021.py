@@ -15,7 +15,7 @@ from isogloss.papers.paper import Request, find, join_jobs, summary
 from isogloss.papers.results import Results, changes, mean_over
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, mean_rows, row
-from isogloss.text import read_bitext
+from isogloss.text.readers.parallel import read_bitext
 from tiny_commands import command_line, parse
 from tiny_reproduction import HELD, SMALLER, changed
 

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.recipes import recipe
+from isogloss.recipes import recipe, training_options
 from isogloss.recipes.recipe import model_name
 
 
@@ -24,13 +24,13 @@ def test_models_are_called_by_their_folder_or_run(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "name", "value", "sentence"),
     [
-        (recipe.DecayName, "decay", "quadratic", "--decay takes linear or cosine or .*, not 'quadratic'"),
-        (recipe.Rate, "rate", 0.0, "--rate must be above 0, not 0"),
-        (recipe.Rate, "rate", math.nan, "--rate must be above 0"),
-        (recipe.WarmUp, "warm_up", -1, "--warm-up must be from 0 to below 1, not -1"),
-        (recipe.WeightDecay, "weight_decay", -0.1, "--weight-decay must be at least 0, not -0.1"),
-        (recipe.Clip, "clip", math.inf, "--clip must be a finite number, not inf"),
-        (recipe.Compiled, "compiled", "maybe", "--compiled takes auto or yes or no, not 'maybe'"),
+        (training_options.DecayName, "decay", "quadratic", "--decay takes linear or cosine or .*, not 'quadratic'"),
+        (training_options.Rate, "rate", 0.0, "--rate must be above 0, not 0"),
+        (training_options.Rate, "rate", math.nan, "--rate must be above 0"),
+        (training_options.WarmUp, "warm_up", -1, "--warm-up must be from 0 to below 1, not -1"),
+        (training_options.WeightDecay, "weight_decay", -0.1, "--weight-decay must be at least 0, not -0.1"),
+        (training_options.Clip, "clip", math.inf, "--clip must be a finite number, not inf"),
+        (training_options.Compiled, "compiled", "maybe", "--compiled takes auto or yes or no, not 'maybe'"),
     ],
 )
 def test_values_outside_the_limits_of_an_annotation_are_refused(kind, name, value, sentence):

@@ -10,8 +10,8 @@ from transformers import AutoModel
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.mappings import normalisation
 from isogloss.mappings.methods import parse_mappings
+from isogloss.mappings.normalise import normalisation
 from isogloss.measures import MEASURES
 from isogloss.recipes import rotate as rotation
 from isogloss.recipes.jobs import Job, run_job

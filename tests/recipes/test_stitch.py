@@ -9,14 +9,14 @@ import torch
 from scipy.linalg import orthogonal_procrustes
 
 import isogloss as ig
-from isogloss.mappings import normalisation
 from isogloss.mappings.methods import MappingSpec
+from isogloss.mappings.normalise import normalisation
 from isogloss.measures.word_alignment import ALIGNERS, align_words
 from isogloss.recipes import task_scores
 from isogloss.recipes.stitch import choose_word_pairs, random_rotation, read_words, target_conditions
 from isogloss.runs import read_facts
 from isogloss.stack.edit import with_fresh_blocks
-from isogloss.text import embedded
+from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.words import words_of
 from isogloss.vectors.store import VectorStore
 from tiny_commands import command_line

@@ -20,7 +20,7 @@ from isogloss.measures.word_alignment import (
     fit,
     flip,
 )
-from isogloss.text import embedded
+from isogloss.text.readers.dictionaries import embedded
 
 FAST_ALIGN = ALIGNERS["fast_align"]
 TENSION = {  # the final one, forward and reverse

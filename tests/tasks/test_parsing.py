@@ -8,7 +8,7 @@ import torch
 
 from isogloss.tasks.parsing import PARSING, Biaffine, Parse, decode, encode, guess, loss, relation_scores
 from isogloss.tasks.task import IGNORE, Prediction
-from isogloss.text import read_parses
+from isogloss.text.readers.conll import read_parses
 from tiny_models import tiny_tokenizer
 
 LABELS = ("root", "case", "nsubj")

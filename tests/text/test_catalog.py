@@ -8,8 +8,8 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.progress import listening
-from isogloss.text import read_bitext, resolve
-from isogloss.text.catalog import check, data_dir, data_sets, files_by_kind, find_lexicon, listing
+from isogloss.text.catalog import check, data_dir, data_sets, files_by_kind, find_lexicon, listing, resolve
+from isogloss.text.readers.parallel import read_bitext
 
 WORD = "1\t{form}\t_\tX\t_\t_\t0\troot\t_\t_\n"
 SQUAD = {

@@ -3,7 +3,7 @@
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import read_lexicon
+from isogloss.text.readers.dictionaries import read_lexicon
 
 
 def put(path, content):

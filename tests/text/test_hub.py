@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import read_bitext, read_bitexts
+from isogloss.text.readers.parallel import read_bitext, read_bitexts
 
 
 class Data:

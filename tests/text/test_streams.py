@@ -9,6 +9,7 @@ from tokenizers import processors
 
 from isogloss.errors import InputError
 from isogloss.progress import listening
+from isogloss.text.readers.lines import paragraphs
 from isogloss.text.sampling import ItemSampler
 from isogloss.text.streams import (
     borders_of,
@@ -18,7 +19,6 @@ from isogloss.text.streams import (
     open_stream,
     pack,
     pack_pairs,
-    paragraphs,
     sentence_ends,
     texts_of,
 )

@@ -5,9 +5,8 @@ import json
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import read_pairs, read_parses, read_questions, read_tagged
-from isogloss.text.readers.conll import RELATIONS, UPOS, TaggedSentence
-from isogloss.text.readers.examples import Question, SentencePair
+from isogloss.text.readers.conll import RELATIONS, UPOS, TaggedSentence, read_parses, read_tagged
+from isogloss.text.readers.examples import Question, SentencePair, read_pairs, read_questions
 
 
 def put(path, content):

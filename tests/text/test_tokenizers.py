@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from isogloss.errors import InputError
 from isogloss.progress import listening
-from isogloss.text import embedded
+from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.tokenizers import SPECIAL, _rates, _spread, train_tokenizers
 
 LANGUAGES = ("en", "nl", "ru", "zh")

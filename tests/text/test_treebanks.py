@@ -3,8 +3,8 @@
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.text import read_bitext, read_corpus, read_trees
-from isogloss.text.readers.conll import stream_trees
+from isogloss.text.readers.conll import read_trees, stream_trees
+from isogloss.text.readers.parallel import read_bitext, read_corpus
 
 
 def word(number, form, head, *, tag="X", relation="dep", misc="_"):

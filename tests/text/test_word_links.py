@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, strategies as st
 
 from isogloss.errors import InputError
-from isogloss.text import Bitext, Corpus, embedded, read_bitext, read_linked, read_links
-from isogloss.text.readers.dictionaries import attach_links, parse_cell
+from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.readers.dictionaries import attach_links, embedded, parse_cell, read_linked, read_links
+from isogloss.text.readers.parallel import read_bitext
 
 
 def put(path, content):

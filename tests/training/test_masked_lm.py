@@ -442,7 +442,7 @@ def test_models_of_one_shape_and_languages_apart_are_compiled_once(separate, com
 
 def test_word_starts_of_wordpieces_and_unigram_pieces():
     from isogloss.recipes.packed_text import word_starts
-    from isogloss.text import embedded
+    from isogloss.text.readers.dictionaries import embedded
     from isogloss.text.tokenizers import train_tokenizers
 
     lines = list(embedded()["en"])

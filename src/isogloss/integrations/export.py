@@ -43,16 +43,17 @@ from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
-from isogloss.mappings import Mapping as Fitted, load_mapping
+from isogloss.mappings.mapping import Mapping as Fitted, load_mapping
 from isogloss.progress import listening, silent
 from isogloss.recipes.model_card import markdown_table, model_card, read_metadata
-from isogloss.recipes.recipe import Option, check_arguments, joined_corpus, language_files, model_name
+from isogloss.recipes.recipe import Option, check_arguments, language_files, model_name
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, locate, quietly
 from isogloss.stack.stack import Stack, graft
-from isogloss.text import embedded
 from isogloss.text.batches import marks
 from isogloss.text.corpora import Bitext, Corpus
+from isogloss.text.readers.dictionaries import embedded
+from isogloss.text.readers.parallel import joined_corpus
 from isogloss.vectors.extract import Pool, Unit, vectors
 
 Side = Literal["source", "target"]

@@ -199,6 +199,17 @@ def parse_mappings(text: str | Sequence[str], **options: Any) -> list[MappingSpe
     return specs
 
 
+def check_widths(names: tuple[str, str], widths: tuple[int, int], specs: Sequence[MappingSpec]) -> None:
+    """Refuse mappings that cannot lead from a space to one of another width."""
+    free = ("least-squares", "ridge")
+    bound = [spec.name for spec in specs if spec.method not in free]
+    if widths[0] != widths[1] and bound:
+        raise InputError(
+            f"{names[0]} is {widths[0]} wide and {names[1]} {widths[1]}; {bound[0]} needs equal widths: choose others "
+            f"with --mappings, such as {'+centred,'.join(free)}+centred"
+        )
+
+
 def underdetermined_note(name: str, pairs: int, width: int, what: str) -> str:
     """What it means that a mapping was fitted on fewer pairs than there are directions."""
     return (

@@ -33,10 +33,10 @@ from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
-from isogloss.text import read_corpus
 from isogloss.text.corpora import Corpus
 from isogloss.text.languages import short_name
 from isogloss.text.readers.lines import read_lines
+from isogloss.text.readers.parallel import read_corpus
 
 ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
 ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"

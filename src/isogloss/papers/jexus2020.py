@@ -32,7 +32,7 @@ from isogloss.papers.results import OTHERS, Claim, Contrast, Results, below, les
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
-from isogloss.text import read_bitext
+from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
 PUBLISHED, CAPTIONS = evidence.published("jexus2020"), evidence.captions("jexus2020")

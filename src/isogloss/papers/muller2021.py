@@ -28,7 +28,7 @@ from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, be
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, mean_rows, records, row
-from isogloss.text import read_bitext
+from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
 CAPTIONS = evidence.captions("muller2021")

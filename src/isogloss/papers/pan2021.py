@@ -33,12 +33,11 @@ from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import key, mean_rows, records
-from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.corpora import letters
 from isogloss.text.readers.conll import read_treebank
 from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import read_lines
-from isogloss.text.readers.parallel import find_pairs
+from isogloss.text.readers.parallel import find_pairs, read_bitext, read_bitexts
 
 ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
 PUBLISHED, CAPTIONS = evidence.published("pan2021"), evidence.captions("pan2021")

@@ -28,13 +28,11 @@ from isogloss.recipes.jobs import Job
 from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, row
-from isogloss.text import read_bitext, read_bitexts
 from isogloss.text.catalog import find_lexicon
-from isogloss.text.corpora import paraphrases
 from isogloss.text.readers.examples import read_pairs
-from isogloss.text.readers.lines import read_lines
+from isogloss.text.readers.lines import paragraphs, read_lines
+from isogloss.text.readers.parallel import read_bitext, read_bitexts
 from isogloss.text.sampling import hash_fraction
-from isogloss.text.streams import paragraphs
 
 ABOUT = "Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020), Emerging cross-lingual structure in pretrained language models"
 PUBLISHED, CAPTIONS = evidence.published("wu2020"), evidence.captions("wu2020")
@@ -298,7 +296,7 @@ def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str
 
 def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     """Sentences to learn maps from and to look up, and dictionaries."""
-    again = paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
+    again = cuts.paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
     yield f"parallel.{scale.source}-{scale.again}.tsv", cuts.parallel_table(again, scale.compared)
     for both in product([scale.source], scale.targets):
         pair = "-".join(both)

@@ -28,7 +28,7 @@ import torch
 from isogloss.errors import InputError, readable, require
 from isogloss.files import clear_leftovers, one_at_a_time, whole_folder, write_text
 from isogloss.progress import listening, silent
-from isogloss.recipes import recipe
+from isogloss.recipes import recipe, training_options
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.recipe import RARE, LanguageFiles, Option
 from isogloss.runs.run import Run
@@ -41,7 +41,7 @@ from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.masking import masking_of
-from isogloss.text.readers.parallel import Pair, PairSource, find_pairs
+from isogloss.text.readers.parallel import Pair, PairSource, find_pairs, joined_corpus
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import UNREADABLE, PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.text.words import LOOKED_AT, unknown_notes
@@ -89,25 +89,25 @@ def align(
     length: Annotated[int | None, "most tokens of a pair; default what the model reads (Wu & Dredze 96)"] = None,
     batch: Annotated[recipe.PositiveInt, "pairs in a batch (default: our choice; InfoXLM 2048)"] = 128,
     steps: Annotated[recipe.NonNegativeInt, "updates (default: our choice; InfoXLM 200,000)"] = 2_000,
-    rate: recipe.Rate = 5e-5,
-    warm_up: recipe.WarmUp = 0.1,
-    decay: recipe.DecayName = "linear",
-    weight_decay: recipe.WeightDecay = 0.01,
-    clip: recipe.Clip = 1.0,
+    rate: training_options.Rate = 5e-5,
+    warm_up: training_options.WarmUp = 0.1,
+    decay: training_options.DecayName = "linear",
+    weight_decay: training_options.WeightDecay = 0.01,
+    clip: training_options.Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout in training, in both encoders (the paper does not say)"] = True,
-    micro_batch: recipe.MicroBatch = None,
-    compiled: recipe.Compiled = "no",
+    micro_batch: training_options.MicroBatch = None,
+    compiled: training_options.Compiled = "no",
     report: Annotated[recipe.PositiveInt, "updates between readings of the losses"] = 50,
     probe: Annotated[recipe.PositiveInt | None, "updates between readings of retrieval and perplexity"] = 500,
     best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
     packed: Annotated[
         str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
     ] = None,
-    checkpoint: recipe.CheckpointEvery = 500,
+    checkpoint: training_options.CheckpointEvery = 500,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
     device: recipe.Device = "auto",
-    dtype: recipe.TrainDtype = None,
+    dtype: training_options.TrainDtype = None,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
 ) -> recipe.Work:
@@ -118,11 +118,11 @@ def align(
 
     Example: isogloss align mini --train-bitext en-nl=en.txt,nl.txt --train-bitext en-de=pairs.tsv --out runs/aligned
     """
-    recipe.one_process("align")
+    training_options.one_process("align")
     hardware = choose_device(device)
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
     evaluated = recipe.language_files(evaluate or [], option="evaluate")
-    texts = [recipe.joined_corpus(code, files) for code, files in evaluated.items()]
+    texts = [joined_corpus(code, files) for code, files in evaluated.items()]
     source, stack = load_masked_lm(model, revision, device=hardware)
     trainable_family(source.config)
     how = Alignment(
@@ -144,10 +144,10 @@ def align(
     longest = stack.max_length if length is None else length
     _refuse_mistakes(how, stack, longest=longest, batch=batch, micro_batch=micro_batch)
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
-    settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
+    settings = Settings(steps, seed, schedule, report, micro_batch, training_options.half_precision(dtype, hardware))
     require(packed is None or not Path(packed).is_file(), f"--packed {packed} is a file; give a folder")
     languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
-    given = recipe.parallel_texts(bitext, languages) if bitext else []
+    given = training_options.parallel_texts(bitext, languages) if bitext else []
     measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
     coordinates = {"model": recipe.model_name(model), "plan": objective_name(how), "seed": seed}
 
@@ -189,7 +189,7 @@ def align(
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
         selection = select_by("p@1_mean", layer=how.layer) if best else None
         taken: dict[str, Any] = {"checkpoints": checkpoints, "probes": probes, "selection": selection}
-        for read in recipe.training_rows(training, coordinates, loss={"data": "train"}, **taken):
+        for read in training_options.training_rows(training, coordinates, loss={"data": "train"}, **taken):
             # The sum of the losses has no task, and each has its own row. The perplexity probe has no target language
             # here: what it pools as the others is all of them.
             told = [entry for entry in read if "task" in entry or entry["measure"] != "loss"]

@@ -23,7 +23,7 @@ import torch
 from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import balance_step, crossing, step_over_seeds
 from isogloss.progress import listening, named, silent
-from isogloss.recipes import recipe
+from isogloss.recipes import recipe, training_options
 from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option, hidden
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
@@ -34,6 +34,7 @@ from isogloss.stack.stack import Part, Stack
 from isogloss.text.batches import Sentences, tokenise
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.masking import masking_of
+from isogloss.text.readers.parallel import joined_corpus
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.words import unknown_notes
 from isogloss.training.checkpoints import Checkpoints, finish, finished
@@ -62,15 +63,15 @@ def drift(
     ] = None,
     native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
-    seeds: recipe.Seeds = 1,
+    seeds: training_options.Seeds = 1,
     held_out: Annotated[recipe.PositiveShare, "share of the target's sentences for test, as many for validation"] = 0.1,
-    epochs: recipe.Epochs = 3,
-    batch: recipe.Batch = 8,
-    rate: recipe.Rate = 5e-5,
-    warm_up: recipe.WarmUp = 0.0,
-    decay: recipe.DecayName = "linear",
-    weight_decay: recipe.WeightDecay = 0.0,
-    clip: recipe.Clip = 1.0,
+    epochs: training_options.Epochs = 3,
+    batch: training_options.Batch = 8,
+    rate: training_options.Rate = 5e-5,
+    warm_up: training_options.WarmUp = 0.0,
+    decay: training_options.DecayName = "linear",
+    weight_decay: training_options.WeightDecay = 0.0,
+    clip: training_options.Clip = 1.0,
     dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
     probe: Annotated[recipe.PositiveInt | None, "updates between readings of loss and perplexity"] = 50,
     distance: Annotated[recipe.PositiveInt | None, "updates between readings of distances and retrieval"] = 250,
@@ -81,13 +82,13 @@ def drift(
         "never; early: perplexity no longer falls; balance: gain no longer outweighs loss",
     ] = "never",
     patience: Annotated[int, "readings without improvement before stopping"] = 10,
-    checkpoint: recipe.CheckpointEvery = 500,
+    checkpoint: training_options.CheckpointEvery = 500,
     save_every: Annotated[recipe.PositiveInt | None, "updates between models kept in RUN/models; default none"] = None,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
     sample_seed: Annotated[recipe.Seed | None, "seed of masks and words that are measured on; default --seed"] = None,
     device: recipe.Device = "auto",
-    dtype: recipe.TrainDtype = None,
+    dtype: training_options.TrainDtype = None,
     condition: Annotated[str, hidden("what rows say of these trainings")] = "",
     attend_padding: Annotated[bool, hidden("give no attention mask, so that padding is read as text")] = False,
     read_first: Annotated[int | None, hidden("sentences of a validation text that perplexity is read on")] = None,
@@ -101,14 +102,14 @@ def drift(
 
     Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
     """
-    recipe.one_process("drift")
-    hardware, chosen = choose_device(device), recipe.plan_list(plans)
+    training_options.one_process("drift")
+    hardware, chosen = choose_device(device), training_options.plan_list(plans)
     corpora = read_corpora(target, others or [], share=held_out, batch=batch)
     train, validation, _, *watched = corpora
     languages = [train.language, *(corpus.language for corpus in watched)]
     weighs = "--stop balance weighs the target against other languages; give them with --others"
     require(watched or stop != "balance", weighs)
-    parallel = recipe.parallel_texts(bitext, languages)
+    parallel = training_options.parallel_texts(bitext, languages)
     source, stack = load_masked_lm(model, revision, device=hardware)
     depth, epoch = stack.cuts[-1], steps_in_epoch(train, batch)
     for plan in chosen:
@@ -120,7 +121,7 @@ def drift(
             "compared one by one, so choose one of the same depth"
         )
     name, native_name = model_names(model, native)
-    steps, half = epochs * epoch, recipe.half_precision(dtype, hardware)
+    steps, half = epochs * epoch, training_options.half_precision(dtype, hardware)
     report, far = probe or steps, distance or steps
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
     selection = select_by("perplexity", target=languages[0], data="validation", unit="token")
@@ -237,7 +238,7 @@ def tune(
         taken.append(saved_models(training, run.folder / "models" / name, export, every=save_every, about=record))
     checkpoints = Checkpoints(folder, export, checkpoint)
     how |= {"loss": {"data": "train"}, "checkpoints": checkpoints, "probes": taken, "plan": planned}
-    yield from recipe.training_rows(training, coordinates, **how)
+    yield from training_options.training_rows(training, coordinates, **how)
     if training.stopped:
         run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
     best, _ = load_masked_lm(folder / "best", device=stack.device)
@@ -322,11 +323,11 @@ def read_corpora(
     ((language, files),) = targets.items()
     if language in watched:
         raise InputError(f"--others has text of {language}, the language of --target; it is for other languages")
-    whole = recipe.joined_corpus(language, files)
+    whole = joined_corpus(language, files)
     test, validation, train = split(whole, share)
     few = f"{whole.name} has {len(whole):,} sentences, {len(train):,} of them to train on, fewer than one batch of"
     require(len(train) >= batch, f"{few} {batch}; give more sentences, or a smaller --batch or --held-out")
-    return [train, validation, test, *(recipe.joined_corpus(code, paths) for code, paths in watched.items())]
+    return [train, validation, test, *(joined_corpus(code, paths) for code, paths in watched.items())]
 
 
 def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:

@@ -37,7 +37,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from isogloss.errors import InputError, ended_in_order
+from isogloss.errors import InputError, JobsFailed, ended_in_order
 from isogloss.progress import progress
 from isogloss.recipes.recipe import find_recipe, recorded_arguments
 from isogloss.runs.run import is_finished, read_facts
@@ -110,10 +110,6 @@ class Job:
 
 
 Failure = tuple[Job, str]  # a job that did not finish, and the last thing it said
-
-
-class JobsFailed(InputError):
-    """Some jobs failed; what the others found is in their folders."""
 
 
 Executor = Callable[[Sequence[Job]], Sequence[Failure]]

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.mappings.methods import MappingSpec
 from isogloss.measures import MEASURES, jackknife_interval
 from isogloss.measures.retrieval import Retrieval
 from isogloss.runs.run import Run
@@ -89,17 +88,6 @@ def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: 
             means[layer] = mean_of_hits((judged.ranks == 1).double(), judged.p[1].floor)
         rows = layer_rows("p@1", method, means, n=judged.n, base={**base, "condition": mapping}, unit=unit)
         yield from (entry for entry in rows if entry["measure"] != "p@1_mean")  # a mean over one direction is p@1
-
-
-def check_widths(names: tuple[str, str], widths: tuple[int, int], specs: Sequence[MappingSpec]) -> None:
-    """Refuse mappings that cannot lead from a space to one of another width."""
-    free = ("least-squares", "ridge")
-    bound = [spec.name for spec in specs if spec.method not in free]
-    if widths[0] != widths[1] and bound:
-        raise InputError(
-            f"{names[0]} is {widths[0]} wide and {names[1]} {widths[1]}; {bound[0]} needs equal widths: choose others "
-            f"with --mappings, such as {'+centred,'.join(free)}+centred"
-        )
 
 
 def shared_layers(first: Stack, other: Stack, layers: Any) -> list[int]:

@@ -20,24 +20,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.mappings.methods import MappingSpec, check_widths, parse_mappings, underdetermined_note
 from isogloss.measures import induction
 from isogloss.measures.retrieval import INDUCTION_METHODS
 from isogloss.progress import progress
 from isogloss.recipes import recipe as options
-from isogloss.recipes.layer_comparison import Judged, behind_rows, check_widths, note_shortened, shared_layers
+from isogloss.recipes.layer_comparison import Judged, behind_rows, note_shortened, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack, measuring_device
-from isogloss.text import read_lexicon
 from isogloss.text.catalog import VARIABLE, data_dir, find_lexicon
 from isogloss.text.corpora import Lexicon
-from isogloss.text.readers.dictionaries import read_word_vectors
-from isogloss.text.readers.lines import languages_of
-from isogloss.text.streams import paragraphs
+from isogloss.text.readers.dictionaries import read_lexicon, read_word_vectors
+from isogloss.text.readers.lines import languages_of, paragraphs
 from isogloss.vectors.static import cooccurrences, count_types, ppmi_vectors, type_vectors
 
 LEVELS = ("word", "piece")

@@ -30,8 +30,8 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.load import load
 from isogloss.stack.stack import Chain, Stack, layer_list, measuring_device
-from isogloss.text import embedded
 from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
+from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary
 from isogloss.text.words import unknown_notes, words_of
 from isogloss.vectors.extract import TypeSums, Vectors, stream

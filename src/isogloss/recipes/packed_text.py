@@ -20,8 +20,9 @@ from isogloss.errors import InputError, readable, require
 from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import listening, silent
 from isogloss.recipes.recipe import describe_files
+from isogloss.text.readers.lines import paragraphs
 from isogloss.text.sampling import hash_fraction
-from isogloss.text.streams import Stream, open_stream, pack, paragraphs
+from isogloss.text.streams import Stream, open_stream, pack
 from isogloss.text.switching import Dictionary, add_anchors
 from isogloss.text.tokenizers import refuse_small, train_tokenizers
 from isogloss.text.words import spans

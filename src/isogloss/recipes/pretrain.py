@@ -13,7 +13,7 @@ import torch
 
 from isogloss.errors import InputError, require
 from isogloss.files import whole_folder, write_text
-from isogloss.recipes import recipe
+from isogloss.recipes import recipe, training_options
 from isogloss.recipes.model_card import markdown_table, optimiser_facts, perplexity_lines, training_card
 from isogloss.recipes.packed_text import PackedText, TextSource, repeat_files, tokenizer_options, word_starts
 from isogloss.recipes.recipe import SCHEDULE, LanguageFiles, Option
@@ -84,24 +84,24 @@ def pretrain(
     exponent: Annotated[recipe.NonNegativeFloat, "a language is drawn in proportion to its size to this power"] = 0.7,
     mask_share: Annotated[recipe.PositiveShare, "share of the tokens to predict"] = 0.15,
     whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
-    rate: recipe.Rate = 1e-3,
-    warm_up: recipe.WarmUp = 0.05,
-    decay: recipe.DecayName = "linear",
-    weight_decay: recipe.WeightDecay = 0.01,
-    clip: recipe.Clip = 1.0,
-    micro_batch: recipe.MicroBatch = None,
+    rate: training_options.Rate = 1e-3,
+    warm_up: training_options.WarmUp = 0.05,
+    decay: training_options.DecayName = "linear",
+    weight_decay: training_options.WeightDecay = 0.01,
+    clip: training_options.Clip = 1.0,
+    micro_batch: training_options.MicroBatch = None,
     report: Annotated[recipe.PositiveInt, "updates between readings of the training loss"] = 50,
     probe: Annotated[recipe.PositiveInt | None, "updates between readings of perplexity and retrieval"] = 1000,
-    checkpoint: recipe.CheckpointEvery = 1000,
+    checkpoint: training_options.CheckpointEvery = 1000,
     keep_checkpoints: Annotated[recipe.PositiveInt, Option("checkpoints kept", SCHEDULE)] = 1,
-    compiled: recipe.Compiled = "auto",
+    compiled: training_options.Compiled = "auto",
     save_dtype: Annotated[
         Literal["float32", "float16"], "numbers the finished model is stored in: float32 or float16"
     ] = "float32",
     licence: Annotated[str | None, "licence for the model's card"] = None,
     seed: recipe.Seed = 0,
     device: recipe.Device = "auto",
-    dtype: recipe.TrainDtype = None,
+    dtype: training_options.TrainDtype = None,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
 ) -> recipe.Work:
@@ -143,8 +143,8 @@ def pretrain(
     variant += [f"separate:{separate}"] if separate != "nothing" else []
     name = " ".join([f"{architecture}-{layers}x{planned.hidden_size}", *variant])
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
-    settings = Settings(steps, seed, schedule, report, micro_batch, recipe.half_precision(dtype, hardware))
-    parallel = recipe.parallel_texts(bitext, source.languages)
+    settings = Settings(steps, seed, schedule, report, micro_batch, training_options.half_precision(dtype, hardware))
+    parallel = training_options.parallel_texts(bitext, source.languages)
 
     def work(run: Run) -> Iterator[Sequence[Row]]:
         processes = join(hardware)
@@ -175,7 +175,7 @@ def pretrain(
         export = partial(save, models, tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
         about, taken = {"model": name, "seed": seed}, {"checkpoints": checkpoints, "probes": probes}
-        yield from recipe.training_rows(training, about, loss={}, **taken)
+        yield from training_options.training_rows(training, about, loss={}, **taken)
         if processes.first:
             with whole_folder(run.folder / "model") as folder:
                 export(folder)

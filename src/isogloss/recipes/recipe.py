@@ -13,7 +13,8 @@ line is made from the same signature, so `help(ig.map)`, `isogloss map --help` a
 recorded in one form, however they were given, and text in memory by its languages and its hash: a run that was begun
 by the command is resumed from Python and the other way round.
 
-The groups of options that several recipes share (optimiser, schedule, compute, run) are written once, here.
+The options that several recipes share are written once: those of any recipe here, those of training in
+`training_options`.
 """
 
 import hashlib
@@ -31,22 +32,19 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, ParamSpec, Union, cast, get_args, get_origin
 
 import pandas as pd
-import torch
 
 from isogloss.errors import InputError, require
+from isogloss.files import launched
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, start
-from isogloss.runs.table import Row, frame, number_or_text, row
-from isogloss.stack.load import choose_dtype
+from isogloss.runs.table import Row, frame, number_or_text
+from isogloss.stack.load import STEP_FILE
 from isogloss.stack.stack import Chain, Stack
-from isogloss.text import embedded, read_bitexts, read_corpus
-from isogloss.text.corpora import Bitext, Corpus, bitexts_of
+from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import code
-from isogloss.text.readers.lines import language_of
-from isogloss.text.streams import paragraphs
-from isogloss.training.loop import RECORD, Decay, Training, launched, train
-from isogloss.training.plans import Plan, parse_plan
+from isogloss.text.readers.dictionaries import embedded
+from isogloss.text.readers.lines import language_of, paragraphs
 
 P = ParamSpec("P")
 
@@ -231,24 +229,8 @@ Aligner = Annotated[
 Seed = Annotated[
     int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0, below=2**63)
 ]
-Seeds = Annotated[PositiveInt, Option("how many seeds every training is run with", SCHEDULE)]
-Epochs = Annotated[PositiveInt, Option("times the training text is seen", SCHEDULE)]
-Batch = Annotated[PositiveInt, Option("sentences or examples in a batch", SCHEDULE)]
-MicroBatch = Annotated[
-    PositiveInt | None, Option("part of a batch that one forward pass takes, where memory is short", COMPUTE)
-]
-CheckpointEvery = Annotated[PositiveInt, Option("updates between checkpoints", SCHEDULE)]
-Rate = Annotated[PositiveFloat, Option("highest learning rate", OPTIMISER)]
-WarmUp = Annotated[Share, Option("share of the updates until the rate is highest", OPTIMISER)]
-DecayName = Annotated[Decay, Option("linear, cosine, trapezoid, inverse-sqrt or constant", OPTIMISER)]
-WeightDecay = Annotated[NonNegativeFloat, Option("AdamW's weight decay of matrices", OPTIMISER)]
-Clip = Annotated[NonNegativeFloat, Option("largest norm of the gradient; 0 for any", OPTIMISER)]
 Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
 Dtype = Annotated[str | None, Option("float32, bfloat16 or float16; default float32 on a CPU, else bfloat16", COMPUTE)]
-TrainDtype = Annotated[str | None, Option("float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU", COMPUTE)]
-Compiled = Annotated[
-    Literal["auto", "yes", "no"], Option("auto, yes or no: compile the step on an NVIDIA GPU (starts slower)", COMPUTE)
-]
 Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
 Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
 
@@ -332,35 +314,6 @@ def _recorded(value: Any, *, several: bool = False) -> Any:
     return parts if several else ",".join(map(str, parts))
 
 
-# --- checks: an argument that cannot be used is named the way the command line spells it -----------------------------
-
-
-def plan_list(text: str) -> list[Plan]:
-    """The plans of --plans, separated by commas, none of them twice."""
-    plans = [parse_plan(part.strip()) for part in text.split(",")]
-    if twice := [str(plan) for number, plan in enumerate(plans) if plan in plans[:number]]:
-        raise InputError(f"--plans has {twice[0]} twice; --seeds runs a plan several times")
-    return plans
-
-
-def one_process(command: str) -> None:
-    """Refuse to train in several processes, for a recipe that cannot."""
-    require(launched()[1] == 1, f"{command} trains in one process; start it without torchrun or accelerate")
-
-
-def half_precision(dtype: str | None, device: torch.device) -> bool:
-    """Whether training computes in bfloat16: as asked, by default on a GPU."""
-    chosen = choose_dtype(dtype, device)
-    require(chosen != torch.float16, "--dtype float16 does not train stably; use bfloat16 or float32")
-    return chosen == torch.bfloat16
-
-
-def training_rows(training: Training, coordinates: Row, *, loss: Row, **how: Any) -> Iterator[list[Row]]:
-    """The readings of `train(training, **how)` as rows with these coordinates; those of the loss have `loss`, too."""
-    for readings in train(training, **how):
-        yield [row(**{**each, **coordinates, **(loss if each["measure"] == "loss" else {})}) for each in readings]
-
-
 def model_name(given: str | Path) -> str:
     """What tables call a model: its folder's name, for `RUN/model` and `RUN/model/nl` that of the run, or the hub id.
 
@@ -378,7 +331,7 @@ def model_name(given: str | Path) -> str:
         number = len(parts) - 1 - parts[::-1].index("model")
         return "/".join((parts[number - 1], *parts[number + 1 :]))
     best = parts[-3:-2] == ("checkpoints",) and parts[-1] == "best"
-    if (best or (path / RECORD).is_file()) and len(parts) > 4:
+    if (best or (path / STEP_FILE).is_file()) and len(parts) > 4:
         return "/".join((parts[-4], *parts[-2:]))
     return parts[-1]
 
@@ -402,8 +355,6 @@ def read_options(chosen: Recipe, given: Mapping[str, Any]) -> tuple[list[Any], d
 
     The model, or the text that a model is made of, stands first; after it the parallel text that the options name.
     """
-    from isogloss.text.catalog import resolve
-
     first, option = next(iter(chosen.options.items()))
     head, read = [given.get(first, option.default)], {first, "bitext"} | (TEXT_OPTIONS.keys() - chosen.options)
     rest = {name: value for name, value in given.items() if name not in read}
@@ -412,6 +363,9 @@ def read_options(chosen: Recipe, given: Mapping[str, Any]) -> tuple[list[Any], d
     bitext, languages, links, data = (given.get(name) for name in TEXT_OPTIONS)
     wanted = [language.strip() for language in languages.split(",")] if languages else None
     if bitext:
+        from isogloss.text.catalog import resolve
+        from isogloss.text.readers.parallel import read_bitexts
+
         files = [bitext] if isinstance(bitext, str) else bitext
         return [*head, *read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)], rest
     require(not links, "--links goes with --bitext: the embedded sentences have links of their own")
@@ -474,21 +428,3 @@ def describe_files(texts: Mapping[str, Sequence[Path]]) -> dict[str, list[dict[s
             entry |= {"times": times} if (times := list(files).count(path)) > 1 else {}
             facts.setdefault(language, []).append(entry)
     return facts
-
-
-def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
-    """The sentences of some files as one corpus, called by its file, or by its language where it has several."""
-    read = [read_corpus(path, language) for path in files]
-    sentences = [sentence for corpus in read for sentence in corpus]
-    return Corpus(language, sentences, name=read[0].name if len(read) == 1 else language)
-
-
-def parallel_texts(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -> list[Bitext]:
-    """Parallel text in these languages to measure retrieval on: what was given, else the embedded sentences."""
-    texts, chosen = bitexts_of(given), []
-    for text in texts or [embedded()]:
-        both = [language for language in text.languages if language in languages]
-        if len(both) > 1:
-            chosen.append(Bitext(tuple(text[language] for language in both), name=text.name))
-    require(not texts or chosen, f"--bitext has no two of the languages of the text, {', '.join(languages)}")
-    return chosen

@@ -20,8 +20,9 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.mappings import Mapping as SpaceMapping, normalisation, save
-from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.mappings.mapping import Mapping as SpaceMapping, save
+from isogloss.mappings.methods import MappingSpec, check_widths, parse_mappings, underdetermined_note
+from isogloss.mappings.normalise import normalisation
 from isogloss.measures import cka_forms, correlation, retrieve
 from isogloss.progress import progress
 from isogloss.recipes import layer_comparison, recipe as options
@@ -33,8 +34,9 @@ from isogloss.seeds import seed_of
 from isogloss.stack.edit import reinitialise
 from isogloss.stack.load import load
 from isogloss.stack.stack import Stack, layer_list, measuring_device
-from isogloss.text import read_bitexts, resolve
+from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
+from isogloss.text.readers.parallel import read_bitexts
 from isogloss.vectors.extract import stream
 from isogloss.vectors.store import VectorStore
 
@@ -100,7 +102,7 @@ def rotate(
     if random_weights:
         every = range(1, second.last + 1)
         second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
-    layer_comparison.check_widths((first.name, second.name), (first.width, second.width), specs)
+    check_widths((first.name, second.name), (first.width, second.width), specs)
     cuts = layer_comparison.shared_layers(first, second, layers)
     require(save_mappings is None or out is not None, "save_mappings leaves maps in the run's folder; give it as out")
     saved = layer_list(save_mappings, first) or ()

@@ -24,12 +24,12 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.mappings import Mapping as SpaceMapping, Normalisation, streamed_normalisations
-from isogloss.mappings.mapping import RESTORES
+from isogloss.mappings.mapping import RESTORES, Mapping as SpaceMapping
 from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.mappings.normalise import Normalisation, streamed_normalisations
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import named
-from isogloss.recipes import recipe as options, task_scores
+from isogloss.recipes import recipe as options, task_scores, training_options
 from isogloss.recipes.layer_comparison import bitext_with, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.task_sets import TaskSets, lost_notes, read_sets, skipped_rows, tokenise_set
@@ -85,20 +85,20 @@ def stitch(
         int, Option("most sentences of --bitext whose words are a language's space, drawn by seed", least=2)
     ] = 50_000,
     refine: Annotated[int, Option("rounds of refinement by mutual neighbours among the paired words", least=0)] = 0,
-    seeds: options.Seeds = 1,
-    epochs: options.Epochs = 10,
-    batch: options.Batch = 32,
-    rate: options.Rate = 5e-5,
-    warm_up: options.WarmUp = 0.1,
+    seeds: training_options.Seeds = 1,
+    epochs: training_options.Epochs = 10,
+    batch: training_options.Batch = 32,
+    rate: training_options.Rate = 5e-5,
+    warm_up: training_options.WarmUp = 0.1,
     length: Annotated[
         int | None, Option("most tokens of an example; default the task's, or the model's if it is less", least=8)
     ] = None,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
-    checkpoint: options.CheckpointEvery = 1000,
+    checkpoint: training_options.CheckpointEvery = 1000,
     revision: options.Revision = None,
     seed: options.Seed = 0,
     device: options.Device = "auto",
-    dtype: options.TrainDtype = None,
+    dtype: training_options.TrainDtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
 ) -> Work:
@@ -107,11 +107,11 @@ def stitch(
     Example: isogloss stitch ./english --other ./dutch --task ner --train en=train.tsv --dev en=dev.tsv
     --test en=en.tsv --test nl=nl.tsv --bitext en.txt --bitext nl.txt --languages en,nl
     """
-    options.one_process("stitch")
+    training_options.one_process("stitch")
     processor, (mapper, *more) = choose_device(device), parse_mappings(mapping, refine=refine, restore=denormalise)
     if more or not mapper.learns:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
-    half = options.half_precision(dtype, processor)
+    half = training_options.half_precision(dtype, processor)
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
     one_target = f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has"

@@ -31,7 +31,7 @@ from isogloss.recipes.recipe import Option, Recipe, find_recipe, model_name
 from isogloss.runs import table
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
 from isogloss.runs.table import Row
-from isogloss.training.loop import RECORD
+from isogloss.stack.load import STEP_FILE
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -151,7 +151,7 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
             raise InputError(f"--grid {written} has {repeated[0]} twice; the same job would run twice")
         if name == "model":
             values = with_saved_models(values)
-            names = [model_name(path) for path in values if (Path(path) / RECORD).is_file()]
+            names = [model_name(path) for path in values if (Path(path) / STEP_FILE).is_file()]
             if alike := [path for path in values if names.count(model_name(path)) > 1]:
                 raise InputError(f"{alike[0]} and {alike[1]} would have one name in the rows; rename one of the runs")
         grid[name] = values
@@ -346,15 +346,15 @@ def saved_models(run: Path) -> list[dict[str, Any]]:
 
     Each with the `model` that was tuned, by which `plan` and `seed`, after which `step`, its `path` and its `run`.
     """
-    models = [_read_saved(path.parent) for path in (run / "models").glob(f"*/*/{RECORD}")]
+    models = [_read_saved(path.parent) for path in (run / "models").glob(f"*/*/{STEP_FILE}")]
     for job in run.glob("jobs/*/run.json"):
         models += saved_models(job.parent)
     return sorted(models, key=lambda saved: (str(saved["run"]), saved["plan"], saved["seed"], saved["step"]))
 
 
 def _read_saved(path: Path) -> dict[str, Any]:
-    with readable(path / RECORD, "is no record of a saved model", f"remove {path}"):
-        record = json.loads((path / RECORD).read_text(encoding="utf-8"))
+    with readable(path / STEP_FILE, "is no record of a saved model", f"remove {path}"):
+        record = json.loads((path / STEP_FILE).read_text(encoding="utf-8"))
         return {**record, "path": path, "run": path.parent.parent.parent}
 
 
@@ -384,7 +384,7 @@ def over_steps(rows: Sequence[Row], models: Sequence[Any]) -> list[dict[str, Any
     same plan with the same seed. The model that was tuned is step 0 of every such curve. Of several seeds of one job
     their mean is taken, since `seed` is the tuning's now. Rows with a step of their own are left to the jobs' tables.
     """
-    saved = [_read_saved(path) for path in map(Path, map(str, models)) if (path / RECORD).is_file()]
+    saved = [_read_saved(path) for path in map(Path, map(str, models)) if (path / STEP_FILE).is_file()]
     if not saved:
         return [dict(entry) for entry in rows]
     tunings: dict[str, list[dict[str, Any]]] = {}  # by the name of a model, the coordinates that its rows get

@@ -22,7 +22,7 @@ from isogloss.recipes.recipe import language_entries, language_files
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.tasks.task import Example, Items, Labels, Segments, Task, chain_items, join_items
-from isogloss.text import read_lexicon
+from isogloss.text.readers.dictionaries import read_lexicon
 from isogloss.text.readers.examples import FileRow
 from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
 from isogloss.text.switching import Switched, Switching, joined_dictionary, known_words, segment_draws, switch_words

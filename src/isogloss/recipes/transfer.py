@@ -26,7 +26,7 @@ from isogloss.errors import InputError, require
 from isogloss.files import write_text
 from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
 from isogloss.progress import listening, named, progress, silent
-from isogloss.recipes import recipe, task_sets
+from isogloss.recipes import recipe, task_sets, training_options
 from isogloss.recipes.recipe import OPTIMISER, LanguageFile, LanguageFiles, Option, hidden
 from isogloss.recipes.task_scores import result_rows, score_probe, scored_models
 from isogloss.recipes.task_sets import TaskSets
@@ -79,16 +79,16 @@ def transfer(
         LanguageFiles | None, "LANG=FOLDER: a target's own model, for what the plan freezes"
     ] = None,
     plans: Annotated[str, "what trains: freeze:8, reinit:1-2, ...; several with commas"] = "freeze:-1",
-    seeds: recipe.Seeds = 1,
-    epochs: recipe.Epochs = 3,
-    batch: recipe.Batch = 32,
+    seeds: training_options.Seeds = 1,
+    epochs: training_options.Epochs = 3,
+    batch: training_options.Batch = 32,
     rate: Annotated[
         str | float, Option("highest learning rate; several with commas, source dev chooses", OPTIMISER)
     ] = 5e-5,
-    warm_up: recipe.WarmUp = 0.1,
-    decay: recipe.DecayName = "linear",
-    weight_decay: recipe.WeightDecay = 0.0,
-    clip: recipe.Clip = 1.0,
+    warm_up: training_options.WarmUp = 0.1,
+    decay: training_options.DecayName = "linear",
+    weight_decay: training_options.WeightDecay = 0.0,
+    clip: training_options.Clip = 1.0,
     length: Annotated[
         int | None, Option("most tokens of an example; default the task's, or the model's if it is less", least=8)
     ] = None,
@@ -97,11 +97,11 @@ def transfer(
     cache: Annotated[bool, "compute frozen layers once and keep their states"] = True,
     save_models: Annotated[bool, "write the best model of each training"] = False,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
-    checkpoint: recipe.CheckpointEvery = 1000,
+    checkpoint: training_options.CheckpointEvery = 1000,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
     device: recipe.Device = "auto",
-    dtype: recipe.TrainDtype = None,
+    dtype: training_options.TrainDtype = None,
     cka_condition: Annotated[str, hidden("take Gaussian CKA a second time, in rows of this condition")] = "",
     cka_shifted: Annotated[bool, hidden("its batches are windows, each shifted by one sentence")] = False,
     cka_batch: Annotated[int | None, hidden("sentences in one of its batches; default a quarter of all")] = None,
@@ -113,9 +113,9 @@ def transfer(
 
     Example: isogloss transfer mini --task nli --train en=mnli.tsv --dev en=dev.tsv --test en=en.tsv --test nl=nl.tsv
     """
-    recipe.one_process("transfer")
-    processor, chosen_plans, rates = choose_device(device), recipe.plan_list(plans), rate_list(rate)
-    half = recipe.half_precision(dtype, processor)
+    training_options.one_process("transfer")
+    processor, chosen_plans, rates = choose_device(device), training_options.plan_list(plans), rate_list(rate)
+    half = training_options.half_precision(dtype, processor)
     autocast = torch.bfloat16 if half else None
     sets = task_sets.read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     if translated:
@@ -227,7 +227,7 @@ def train_plan(
     training = Training(learner, task_objective(learner, trained, **drawing), settings, join(learner.stack.device))
     scoring: dict[str, Any] = {"prefixes": prefixes, "dtype": frozen.dtype, "folder": folder, "every": every or epoch}
     source = sets.dev[sets.source]
-    yield from recipe.training_rows(
+    yield from training_options.training_rows(
         training,
         coordinates,
         loss={"data": "train", "unit": "answer"},

@@ -1,7 +1,6 @@
 """How the run of each command is told, and one self-contained page from the folders of one or several runs.
 
-A view tells a run, chosen by the command in run.json. A sweep has the view of its recipe; a reproduction shows the
-paper's own findings, tables and figures, and below them what the view of `BENEATH` says of the paper's table.
+A view tells a run, chosen by the command in run.json; its module alone is loaded. A sweep has the view of its recipe.
 
 Everything is inside the file: style, script and data. A content security policy forbids every request and allows only
 the one script that is written here, by its hash, so that no text of a corpus or a run can ever act. Figures travel as
@@ -11,9 +10,9 @@ data and are drawn by `charts.js`; numbers that several figures share are sent o
 import base64
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite, isnan
 from operator import attrgetter
@@ -29,11 +28,10 @@ from isogloss.errors import InputError, require
 from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel, language_look
 from isogloss.files import whole
 from isogloss.measures.registry import describe
-from isogloss.papers.paper import find, names as paper_names
-from isogloss.papers.results import Results, judging
 from isogloss.progress import progress
+from isogloss.recipes import RECIPES
 from isogloss.recipes.word_map import draw_points
-from isogloss.report import curves, drift_view, map_view, score_views, training_view, word_map
+from isogloss.report import curves, map_view, word_map
 from isogloss.report.curves import RunFolder, View, number, read_run, read_runs
 from isogloss.report.draw_matplotlib import characters_by_script, drawing, inks, write_figure
 from isogloss.runs import table
@@ -48,38 +46,25 @@ NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields o
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
 MARKS = ("reproduction", "map", "lookup", "training")
 MOST_TRAININGS = 12
-VIEWS: dict[str, Callable[[RunFolder], View]] = {
-    "map": map_view.view,
-    "lexicon": score_views.lookup_view,
-    "rotate": score_views.lookup_view,
-    "stitch": score_views.stitch_view,
-    "drift": drift_view.view,
-    "transfer": score_views.transfer_view,
-    "align": training_view.view,
-    "pretrain": training_view.view,
+VIEWS = {
+    "map": "map_view.view",
+    "lexicon": "score_views.lookup_view",
+    "rotate": "score_views.lookup_view",
+    "stitch": "score_views.stitch_view",
+    "drift": "drift_view.view",
+    "transfer": "score_views.transfer_view",
+    "align": "training_view.view",
+    "pretrain": "training_view.view",
+    "reproduce": "reproduction_view.view",
 }
-BENEATH = {"hussain2020": VIEWS["drift"], "jexus2020": VIEWS["map"]}
-"""What is shown below the findings of a paper: the view of the command that most of its table comes from."""
+"""The function that tells the run of each command, in the module that is loaded for it."""
 
 
 def view_of(run: RunFolder) -> View:
     """How a run is told, by its command; a folder without a record is told as a map."""
-    name = run.arguments.get("paper")
-    if run.record.get("command") != "reproduce" or name not in paper_names() or run.rows.empty:
-        return VIEWS.get(run.command, map_view.view)(run)
-    paper, results = find(str(name)), Results(run.rows)
-    below = BENEATH[paper.name](run) if paper.name in BENEATH else View("reproduction", [], [], [])
-    figures = [replace(figure, section="pictures") for figure in paper.figures(results)]
-    findings = list(paper.findings(results))
-    about = {
-        "conditions": str(run.record.get("conditions", "")),
-        "findings": findings,
-        "judging": judging(results),
-        "count": Counter(finding.verdict for finding in findings),
-        "tables": list(paper.tables(results)),
-    }
-    title = f"{paper.name} at {run.arguments.get('scale', '')} scale, on {run.model}"
-    return replace(below, mark="reproduction", title=title, figures=[*figures, *below.figures], tables=(), paper=about)
+    module, _, function = VIEWS.get(run.command, VIEWS["map"]).partition(".")
+    view: Callable[[RunFolder], View] = getattr(import_module(f"isogloss.report.{module}"), function)
+    return view(run)
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
@@ -93,9 +78,9 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
         InputError: a table was given without a command, or one that no view is for.
     """
     if isinstance(run, pd.DataFrame):
-        names = " or ".join(map(repr, VIEWS))
-        require(command in VIEWS, f"a table needs the command it was made by: verdict(rows, {names})")
-        return VIEWS[str(command)](RunFolder(Path(), {"command": command}, run)).verdict
+        names = " or ".join(map(repr, RECIPES))
+        require(command in RECIPES, f"a table needs the command it was made by: verdict(rows, {names})")
+        return view_of(RunFolder(Path(), {"command": command}, run)).verdict
     jobs = read_runs(Path(run))
     if jobs[0].path == Path(run):
         return view_of(jobs[0]).verdict

@@ -17,6 +17,7 @@ from isogloss.errors import InputError, require
 from isogloss.stack.families import Family, family_of
 from isogloss.stack.stack import Stack, hash_weights, whole_stack
 
+STEP_FILE = "step.json"  # beside the weights of a model that was saved while it was trained: where it comes from
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 

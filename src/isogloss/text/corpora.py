@@ -5,13 +5,12 @@ a treebank meet the subwords of any tokenizer: both sides are intervals over the
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from isogloss.errors import InputError, require
-from isogloss.text.languages import code, plain
-from isogloss.text.sampling import hash_fraction
+from isogloss.text.languages import code
 
 Span = tuple[int, int]
 Link = tuple[int, int]
@@ -173,52 +172,6 @@ def complete_rows(bitext: Bitext) -> Bitext:
     rows = [row for row, texts in cells if all(text and not text.isspace() for text in texts)]
     require(rows, f"{name}: no row has text in every one of {languages}")
     return bitext.keep(rows)
-
-
-def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:
-    """A bitext of `language` and itself (`en` and `en2`): different sentences that share a translation in some bitext.
-
-    Conneau, Wu et al. (2020) compare English with English by a text and its back-translation through French. Where
-    nothing translates, a collection of translations has pairs of its own: "I am tired." and "I'm exhausted." may both
-    stand beside "Je suis fatigué.". That is looser than a back-translation, whose every sentence has one source.
-
-    Sentences that differ in case, spaces and punctuation alone count as the same, and each is in at most one pair.
-    Pairs come in the order of the texts; which sentence of a pair comes first is decided by a hash of both, not by the
-    order of a sorted file. The same texts always give the same pairs.
-
-    Args:
-        bitexts: texts that all have `language` among their sides.
-        language: the language whose sentences are paired.
-
-    >>> french = Corpus("fr", ["C'est tard.", "C'est tard.", "Oui."])
-    >>> pairs = paraphrases([Bitext((Corpus("en", ["It is late.", "It's late!", "Yes."]), french))])
-    >>> sorted(corpus.sentences[0] for corpus in pairs), pairs.languages
-    (['It is late.', "It's late!"], ('en', 'en2'))
-    """
-    short = plain(language)
-    groups: dict[tuple[str, str], list[str]] = {}
-    for bitext in bitexts:
-        for other in bitext:
-            if other.language != short:
-                for sentence, translation in zip(bitext[short], other, strict=True):
-                    groups.setdefault((other.language, translation), []).append(sentence)
-    used: set[str] = set()
-    pairs: list[tuple[str, str]] = []
-    for sentences in groups.values():
-        waiting = ""
-        for sentence in sentences:
-            if (key := letters(sentence)) in used or not key:
-                continue
-            if not waiting:
-                waiting = sentence
-            elif key != letters(waiting):
-                used |= {key, letters(waiting)}
-                in_order = hash_fraction(f"{waiting}\n{sentence}") < 0.5
-                pairs.append((waiting, sentence) if in_order else (sentence, waiting))
-                waiting = ""
-    require(pairs, f"no two sentences of {short} share a translation in the texts given; give larger ones")
-    first, second = map(list, zip(*pairs, strict=True))
-    return Bitext((Corpus(short, first), Corpus(f"{short}2", second)), name=f"paraphrases.{short}")
 
 
 def letters(sentence: str) -> str:

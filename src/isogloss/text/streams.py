@@ -25,7 +25,6 @@ from isogloss.errors import readable
 from isogloss.files import whole, write_text
 from isogloss.progress import progress
 from isogloss.text.batches import Sentences, ranges
-from isogloss.text.readers.lines import stream_lines
 from isogloss.text.words import refuse_slow, spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
@@ -49,22 +48,6 @@ class Stream:
     paragraphs: int
     characters: int
     words: int
-
-
-def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> Iterator[str]:
-    """Lines of plain text files, stripped, one at a time; empty lines are left out.
-
-    A file that is missing, empty or not UTF-8 is an InputError that names it, and the line.
-
-    Args:
-        paths: the files, read one after the other.
-        keep: whether a paragraph is taken; by default every one is.
-    """
-    for path in paths:
-        for _, line in stream_lines(path):
-            text = line.strip()
-            if text and keep(text):
-                yield text
 
 
 def chunked(

@@ -14,7 +14,6 @@ process holds the same weights at every step.
 
 import json
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -26,9 +25,10 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError, readable, require
-from isogloss.files import clear_leftovers, whole_folder, write_text
+from isogloss.files import clear_leftovers, launched, whole_folder, write_text
 from isogloss.progress import progress
 from isogloss.seeds import seed_of, seeded
+from isogloss.stack.load import STEP_FILE
 from isogloss.stack.packing import cudnn_attention
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
@@ -38,7 +38,6 @@ from isogloss.training.stopping import Choice, Memory, Rule
 T = TypeVar("T")
 Rows = Mapping[str, Tensor]
 PATIENCE = timedelta(days=1)  # the others wait while the first packs text, which takes longer than the usual minutes
-RECORD = "step.json"  # beside the weights of a model that was saved on the way: where it comes from
 
 
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant", "trapezoid"]
@@ -130,11 +129,6 @@ class Processes:
         """Go on when all have come here."""
         if self.count > 1:
             torch.distributed.barrier()
-
-
-def launched() -> tuple[int, int]:
-    """Rank and number of processes as the launcher says, (0, 1) without one."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def join(device: torch.device) -> Processes:
@@ -411,7 +405,7 @@ def saved_models(
             folder.mkdir(parents=True, exist_ok=True)
             with whole_folder(path) as beside:
                 export(beside)
-                write_text(beside / RECORD, json.dumps({**about, "step": training.step}, indent=2) + "\n")
+                write_text(beside / STEP_FILE, json.dumps({**about, "step": training.step}, indent=2) + "\n")
         return ()
 
     return Probe(every, take)

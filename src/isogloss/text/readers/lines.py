@@ -134,6 +134,22 @@ def read_lines(source: Source) -> list[str]:
     return [line for _, line in stream_lines(source)]
 
 
+def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> Iterator[str]:
+    """Lines of plain text files, stripped, one at a time; empty lines are left out.
+
+    A file that is missing, empty or not UTF-8 is an InputError that names it, and the line.
+
+    Args:
+        paths: the files, read one after the other.
+        keep: whether a paragraph is taken; by default every one is.
+    """
+    for path in paths:
+        for _, line in stream_lines(path):
+            text = line.strip()
+            if text and keep(text):
+                yield text
+
+
 def first_line(source: Source) -> str:
     """The first line only, for telling formats apart."""
     return next(stream_lines(source))[1]

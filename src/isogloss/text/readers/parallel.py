@@ -81,6 +81,13 @@ def read_corpus(path: Source, language: str) -> Corpus:
     return Corpus(short, sentences, name=file.name)
 
 
+def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
+    """The sentences of some files as one corpus, called by its file, or by its language where it has several."""
+    read = [read_corpus(path, language) for path in files]
+    sentences = [sentence for corpus in read for sentence in corpus]
+    return Corpus(language, sentences, name=read[0].name if len(read) == 1 else language)
+
+
 def read_bitexts(
     *paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None
 ) -> list[Bitext]:
