@@ -151,12 +151,11 @@ def carry_out(
     sentences: what to say of the table, by default the verdict on the run. report: whether the page is drawn, where the
     packages for that are installed.
     """
-    from isogloss.files import launched
     from isogloss.report import can_draw, verdict, write_page
-    from isogloss.runs.run import check_folder, read_facts, read_rows
+    from isogloss.runs.run import check_folder, is_first_process, read_facts, read_rows
 
     folder = Path(out) if out else _default_folder(usual, resume=resume)
-    first, failure, page = launched()[0] == 0, None, None
+    first, failure, page = is_first_process(), None, None
     if first:
         check_folder(folder, resume=resume)
     with nullcontext() if quiet or not first else bar():

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 NOTHING = "–"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#333333")
-SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "star", "hexagon")
 SHADES = ("#f5f1e6", "#d9e4d3", "#a5cbbf", "#62a5a6", "#2f7b8c", "#1b5270", "#12294a")
 INK, QUIET, RULE, PAPER, DARK = "#1f2a33", "#66707a", "#e4e0d6", "#ffffff", "#12294a"
 DASHES = 3
@@ -186,22 +185,6 @@ def signed(value: float) -> str:
     ('+1.2', '-20.0')
     """
     return f"{100 * value:+.1f}"
-
-
-def mix(first: str, second: str, share: float) -> str:
-    """A colour between two, `share` of the way to the second."""
-    pairs = [(int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
-
-
-def language_look(index: int, code: str, name: str) -> dict[str, str]:
-    """A language as it is drawn; its words in its own colour, darkened, since some are too pale to read as text.
-
-    >>> language_look(4, "nl", "Dutch")
-    {'code': 'nl', 'name': 'Dutch', 'colour': '#E69F00', 'ink': '#8e6c16', 'shape': 'wedge'}
-    """
-    colour, shape = COLOURS[index % len(COLOURS)], SHAPES[index % len(SHAPES)]
-    return {"code": code, "name": name, "colour": colour, "ink": mix(colour, INK, 0.44), "shape": shape}
 
 
 def file_name(measure: str) -> str:

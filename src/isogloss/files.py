@@ -96,11 +96,6 @@ def _process() -> str:
     return f"{os.getpid()}{_MARK:06d}"
 
 
-def launched() -> tuple[int, int]:
-    """Rank and number of processes as the launcher says, (0, 1) without one."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-
-
 def is_leftover(path: Path) -> bool:
     """Whether this is what a kill leaves of a file or folder that was being written whole."""
     return path.name.startswith(".") and path.name.endswith(".part")

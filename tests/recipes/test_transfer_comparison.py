@@ -159,7 +159,7 @@ def test_floors_of_published_batches_are_high(ran):
 
 def test_the_figure_has_a_line_a_plan_and_the_page_shows_it(ran, tmp_path):
     from isogloss.report import write_figures, write_page
-    from isogloss.report.curves import read_run
+    from isogloss.report.page import read_run
     from isogloss.report.score_views import similarity_figures
 
     _, out, table, _ = ran

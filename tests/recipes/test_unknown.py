@@ -4,9 +4,9 @@ import pytest
 from benchmarks.invented import invented
 
 import isogloss as ig
+from isogloss.recipes.recipe import unknown_notes
 from isogloss.runs import read_facts
 from isogloss.text.corpora import Bitext, Corpus
-from isogloss.text.words import unknown_notes
 from tiny_alignment import SMALL
 from tiny_drift import given, write_model, write_tuning
 

@@ -10,8 +10,9 @@ from training_runs import panels_of
 
 from isogloss.measures.statistics import band
 from isogloss.report import verdict, write_figures, write_page
-from isogloss.report.curves import RunFolder, read_run
+from isogloss.report.curves import RunFolder
 from isogloss.report.drift_view import unfinished
+from isogloss.report.page import read_run
 from isogloss.report.training_view import best_panel
 from isogloss.runs import table
 

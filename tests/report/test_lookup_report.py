@@ -8,8 +8,8 @@ from benchmarks.invented import invented
 
 import isogloss as ig
 from isogloss.report import score_views, verdict as verdict_of, write_figures, write_page
-from isogloss.report.curves import RunFolder, read_run
-from isogloss.report.page import render, view_of
+from isogloss.report.curves import RunFolder
+from isogloss.report.page import read_run, render, view_of
 from isogloss.report.score_views import TEXTS, lookups
 from isogloss.runs.table import frame, row
 from tiny_pretraining import write_lexicons, write_texts

@@ -12,8 +12,8 @@ from report_runs import HOSTILE, Shape, rows, write_run
 from isogloss.errors import InputError
 from isogloss.recipes import RECIPES
 from isogloss.report import VIEWS, write_page
-from isogloss.report.curves import RunFolder, read_run
-from isogloss.report.page import thin_rows, view_of
+from isogloss.report.curves import RunFolder
+from isogloss.report.page import read_run, thin_rows, view_of
 from isogloss.runs import table
 
 

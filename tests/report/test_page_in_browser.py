@@ -13,7 +13,7 @@ from report_runs import HOSTILE, WORDS, Shape, write_run
 from training_runs import write_training
 
 from isogloss.report import write_page
-from isogloss.report.curves import read_run
+from isogloss.report.page import read_run
 from isogloss.runs import table
 
 pytestmark = NEEDED

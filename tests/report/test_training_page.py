@@ -12,8 +12,7 @@ from report_runs import HOSTILE, HOSTILE_NAME, Shape, write_run
 from training_runs import Course, training_rows, write_training
 
 from isogloss.report import write_page
-from isogloss.report.curves import read_run
-from isogloss.report.page import thin_rows
+from isogloss.report.page import read_run, thin_rows
 from isogloss.runs import table
 
 FIGURES = {"loss": "steps-loss", "perplexity": "steps-perplexity", "p@1": "steps-retrieval"}

@@ -9,7 +9,8 @@ from training_runs import Course, panels_of, training_rows, write_training
 
 from isogloss.measures.statistics import Interval
 from isogloss.report import verdict, write_figures
-from isogloss.report.curves import Curve, average, digits, read_run
+from isogloss.report.curves import Curve, average, digits
+from isogloss.report.page import read_run
 from isogloss.report.training_view import best_panel
 from isogloss.runs import table
 

@@ -6,8 +6,9 @@ import pandas as pd
 import pytest
 
 from isogloss.report import draw_matplotlib, verdict as verdict_of, write_figures, write_page
-from isogloss.report.curves import RunFolder, read_runs
+from isogloss.report.curves import RunFolder
 from isogloss.report.draw_matplotlib import drawing, write_figure
+from isogloss.report.page import read_runs
 from isogloss.report.score_views import results, transfer_view
 from isogloss.report.training_view import panels, step_figures
 from isogloss.runs.run import start

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from isogloss.errors import InputError
-from isogloss.text.words import spans, word_of_tokens
+from isogloss.text.batches import word_of_tokens
+from isogloss.text.words import spans
 
 
 def words(text, language):

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.measures.inputs import Sums, centre_rows, double, matrix, mean_row, paired, shuffled_orders
+from isogloss.measures.inputs import Sums, centre_rows, double, matrix, paired, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import PARTS, Interval, jackknife_interval, t_quantile
 
@@ -333,6 +333,11 @@ def side_sums(x: Shifted) -> SideSums:
 def pair_sums(x: Shifted, y: Shifted) -> PairSums:
     """The sums of a pair over one chunk of corresponding rows."""
     return PairSums(_product(x.rows, y.rows), y.squares @ x.exact, x.squares @ y.exact, x.squares @ y.squares)
+
+
+def mean_row(x: Tensor) -> Tensor:
+    """The mean of the rows of `x` (n, d) -> (d,), exact where all rows are equal (see `centre_rows`)."""
+    return x[0] + (x - x[0]).mean(dim=0)
 
 
 def _chunks(x: Tensor, order: Tensor | None = None) -> Iterator[Shifted]:

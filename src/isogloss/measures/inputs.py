@@ -61,17 +61,12 @@ def double(x: Tensor) -> Tensor:
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
-def mean_row(x: Tensor) -> Tensor:
-    """The mean of the rows of `x` (n, d) -> (d,), exact where all rows are equal.
+def centre_rows(x: Tensor) -> Tensor:
+    """Vectors (..., n, d) less their mean over the n items, which is exact where all are equal.
 
-    Averaging the differences to the first row keeps constant vectors exactly constant: after the shift they are zero,
+    Averaging the differences to the first item keeps constant vectors exactly constant: after the shift they are zero,
     and not rounding noise that a normalised measure would blow up to full size.
     """
-    return x[0] + (x - x[0]).mean(dim=0)
-
-
-def centre_rows(x: Tensor) -> Tensor:
-    """Vectors (..., n, d) less their mean over the n items, which is exact where all are equal (see `mean_row`)."""
     first = x[..., :1, :]
     return x - (first + (x - first).mean(dim=-2, keepdim=True))
 

@@ -276,8 +276,7 @@ def retrieve_each(
     pairs = right_pairs(x.shape[0], y.shape[0], gold=gold, keys_x=keys_x, keys_y=keys_y)
     copies_x, copies_y = _repeats(x, keys_x), _repeats(y, keys_y)
     results = []
-    for method in methods:
-        scores = adjusted(plain[centres(method)], method=method, k=k)
+    for scores in [adjusted(plain[centres(method)], method=method, k=k) for method in methods]:
         forward = one_way(scores, pairs, ks, duplicates=copies_y)
         results.append((forward, one_way(scores.flipped(), pairs.flip(1), ks, duplicates=copies_x)))
     return results

@@ -44,7 +44,6 @@ from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import Pair, PairSource, find_pairs, joined_corpus
 from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import UNREADABLE, PairStream, borders_of, open_pairs, pack_pairs
-from isogloss.text.words import LOOKED_AT, unknown_notes
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.loop import Optimisation, Settings, Training, join
@@ -161,11 +160,11 @@ def align(
         with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
             pairs = pack_text(sources, folder, stack=stack, **packing)
         first_sentences = [
-            Corpus(language, [pair[number] for pair in islice(each.open(), LOOKED_AT)], name=each.name)
+            Corpus(language, [pair[number] for pair in islice(each.open(), recipe.LOOKED_AT)], name=each.name)
             for each in sources
             for number, language in enumerate(each.languages)
         ]
-        for sentence in (*pairs.notes, *unknown_notes(stack.tokenizer, first_sentences)):
+        for sentence in (*pairs.notes, *recipe.unknown_notes(stack.tokenizer, first_sentences)):
             run.note(sentence)
         if not dropout:
             without_dropout(source)

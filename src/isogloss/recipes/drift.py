@@ -36,7 +36,6 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import joined_corpus
 from isogloss.text.sampling import hash_fraction
-from isogloss.text.words import unknown_notes
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
@@ -148,7 +147,7 @@ def drift(
             for own in texts
             if own.shortened
         ]
-        unknown = unknown_notes(stack.tokenizer, (train, *watched))
+        unknown = recipe.unknown_notes(stack.tokenizer, (train, *watched))
         for sentence in (*cut, *unknown, *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.

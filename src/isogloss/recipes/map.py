@@ -33,7 +33,7 @@ from isogloss.stack.stack import Chain, Stack, layer_list, measuring_device
 from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
 from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary
-from isogloss.text.words import unknown_notes, words_of
+from isogloss.text.words import words_of
 from isogloss.vectors.extract import TypeSums, Vectors, stream
 from isogloss.vectors.store import VectorStore
 
@@ -91,7 +91,7 @@ def map(
     hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
     stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
     cuts = layer_list(layers, stack) or tuple(stack.cuts)
-    hashes["model"] = stack.fingerprint
+    hashes["model"], hardware = stack.fingerprint, measuring_device(stack.device)
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         vocabularies: list[tuple[VectorStore, Vocabulary]] = []
@@ -102,7 +102,7 @@ def map(
             ]
             store = VectorStore(run.scratch / str(number), mark="vocabulary.json")
             base = {"model": run.facts["model"], "data": name, "seed": seed}
-            reading = MapReading(stack, text, order, order[:size], list(cuts), compared, store, base)
+            reading = MapReading(stack, hardware, text, order, order[:size], list(cuts), compared, store, base)
             known = yield from _rows_of_pass(reading, words, aligner, run)
             yield from _rows_of_sample(reading, known, run)
             vocabularies.append((store, known))
@@ -120,7 +120,7 @@ def map(
         for name, text in texts.items()
         if text.dropped
     ]
-    notes += [note for text in texts.values() for note in unknown_notes(stack.tokenizer, text.corpora)]
+    notes += [note for text in texts.values() for note in options.unknown_notes(stack.tokenizer, text.corpora)]
     return Work(options.model_name(stack.name), rows, hashes, notes, depth=stack.cuts[-1])
 
 
@@ -129,6 +129,7 @@ class MapReading:
     """What is read of one bitext by a model and where it goes.
 
     Args:
+        device: Where measures are computed.
         order: The rows of the text in the seeded order.
         sample: The first of them, whose vectors are kept and whose words are compared.
         layers: Cuts to read.
@@ -140,6 +141,7 @@ class MapReading:
     """
 
     stack: Stack | Chain
+    device: torch.device
     bitext: Bitext
     order: list[int]
     sample: list[int]
@@ -182,14 +184,8 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
     rows: list[Row] = []
     at_once = max(1, SUMS_BYTES // ((len(bitext.languages) + len(reading.pairs)) * width * width * 8))
     for part in (slice(start, start + at_once) for start in range(0, count, at_once)):
-        sums = {
-            name: TypeSums(known, np.zeros((len(reading.layers[part]), len(known), width)), exact=True)
-            for name, known in words.types.items()
-        }
-        parts = {name: states[part] for name, states in sentences.items()}
-        rows += _one_pass(reading, reading.layers[part], gold, parts, sums, shortened, means)
-        for name, type_sums in sums.items():
-            type_sums.write_means(types[name][part])
+        stored = {name: (sentences[name][part], types[name][part]) for name in bitext.languages}
+        rows += _one_pass(reading, reading.layers[part], gold, words, stored, shortened, means)
     rows += layer_rows("cka", "debiased", means, n=total, base=base)
     for language, cut in shortened.items():
         rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
@@ -211,17 +207,22 @@ def _one_pass(
     reading: MapReading,
     layers: list[int],
     gold: Links,
-    sentences: Mapping[str, NDArray[Any]],
-    types: Mapping[str, TypeSums],
+    words: Vocabulary,
+    stored: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
     shortened: Mapping[str, set[int]],
     means: dict[int, LayerMean],
 ) -> Iterator[Row]:
     """Rows of some layers, whose sums fit into memory together.
 
-    Fills `sentences` and `types` with the sample's vectors at these layers, and adds to `shortened` and `means`.
+    Fills the two arrays that are stored of each language, the sample's sentences and the means of its word types, at
+    these layers, and adds to `shortened` and `means`.
     """
     stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
-    device, sums = measuring_device(stack.device), {layer: CkaStream(pairs) for layer in layers}
+    sums = {layer: CkaStream(pairs) for layer in layers}
+    types = {
+        name: TypeSums(known, np.zeros((len(layers), len(known), stack.width)), exact=True)
+        for name, known in words.types.items()
+    }
     errors: dict[tuple[Pair, int], AER] = {}
     # The same sentences of every language, chunk by chunk: the sample with its words, then the rest without. Words take
     # more room, so their chunks are smaller.
@@ -234,19 +235,21 @@ def _one_pass(
         streams = {corpus.language: shifted(before, total, stream(stack, corpus, **how)) for corpus in bitext.corpora}
         for done in range(0, len(rows) - before, size):
             chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
-            for number, layer in enumerate(layers):
-                states = {name: chunk.values["sentence"][number].to(device) for name, chunk in chunks.items()}
-                sums[layer].update(states)
             for language, chunk in chunks.items():
                 shortened[language].update(chunk.shortened)
                 if worded:
-                    sentences[language][:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
+                    stored[language][0][:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
                     types[language].add(chunk, bitext[language])
             for pair, links in gold.items() if worded else ():
                 of_chunk = links[done : done + size]
                 for layer, judged in _link_errors([chunks[name] for name in pair], of_chunk, layers):
                     errors[pair, layer] = errors[pair, layer] + judged if (pair, layer) in errors else judged
+            for number, layer in enumerate(layers):
+                states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
+                sums[layer].update(states)
             del chunks, chunk, states  # else they are held while the next are computed
+    for language, type_sums in types.items():
+        type_sums.write_means(stored[language][1])
     for ((source, target), layer), judged in errors.items():
         coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
         yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
@@ -304,7 +307,7 @@ def _rows_of_layer(
     A word agrees if its nearest neighbour in the other language is its translation, language means removed. There are
     no rows of a layer whose last row the run has already.
     """
-    store, layer, device = reading.store, reading.layers[number], measuring_device(reading.stack.device)
+    store, layer, device = reading.store, reading.layers[number], reading.device
     base = {**reading.base, "layer": layer}
     last = {"measure": "anisotropy", **base, "unit": "sentence", "source": reading.bitext.languages[-1]}
     if run.has(last):

@@ -22,7 +22,7 @@ import importlib
 import inspect
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce, wraps
@@ -34,10 +34,9 @@ from typing import Annotated, Any, Literal, ParamSpec, Union, cast, get_args, ge
 import pandas as pd
 
 from isogloss.errors import InputError, require
-from isogloss.files import launched
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
-from isogloss.runs.run import Run, start
+from isogloss.runs.run import Run, is_first_process, start
 from isogloss.runs.table import Row, frame, number_or_text
 from isogloss.stack.load import STEP_FILE
 from isogloss.stack.stack import Chain, Stack
@@ -175,7 +174,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
         }
         with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as above:
             folder = Path(above, "run") if out is None else Path(above)
-            with start(folder, facts, resume=resume, writes=launched()[0] == 0) as run:
+            with start(folder, facts, resume=resume, writes=is_first_process()) as run:
                 if run.finished:
                     return frame(run.rows)
                 if run.writes:
@@ -207,6 +206,9 @@ def find_recipe(name: str) -> Recipe:
 # --- options that recipes share --------------------------------------------------------------------------------------
 
 OPTIMISER, SCHEDULE, COMPUTE, RUN, RARE = "Optimiser", "Schedule", "Compute", "Run folder", "Rarely needed"
+LOOKED_AT = 1_000
+"""How many sentences of a text `unknown_notes` looks at."""
+MANY_UNKNOWN = 0.05  # share of a text's tokens
 RUN_OPTIONS = ("out", "resume")
 
 Model = str | Path | Stack | Chain
@@ -334,6 +336,33 @@ def model_name(given: str | Path) -> str:
     if (best or (path / STEP_FILE).is_file()) and len(parts) > 4:
         return "/".join((parts[-4], *parts[-2:]))
     return parts[-1]
+
+
+def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
+    """A note on each text of which at least a twentieth of the tokens are unknown to the tokenizer.
+
+    Where a vocabulary has no pieces for a word, any such word is the same token, and sentences of such tokens look
+    alike to the model. They are never masked, so perplexity is of the other tokens only.
+
+    Args:
+        tokenizer: a tokenizer of `transformers`.
+        texts: the texts; the first `LOOKED_AT` sentences of each are tokenised.
+    """
+    if tokenizer.unk_token_id is None:
+        return []
+    notes = []
+    for text in texts:
+        sentences = list(text.sentences[:LOOKED_AT])
+        ids = tokenizer(sentences, add_special_tokens=False, verbose=False)["input_ids"] if sentences else []
+        tokens = [token for sentence in ids for token in sentence]
+        share = tokens.count(tokenizer.unk_token_id) / len(tokens) if tokens else 0.0
+        if share >= MANY_UNKNOWN:
+            named = f"{text.name} ({text.language})" if text.name else text.language
+            notes.append(
+                f"{share:.0%} of the tokens of {named} are unknown to the model's tokenizer: to the model such words "
+                "are all one, and what is measured on them says little"
+            )
+    return notes
 
 
 # --- text ------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import torch
 
 from isogloss.errors import InputError, require
-from isogloss.files import launched
 from isogloss.recipes.recipe import (
     COMPUTE,
     OPTIMISER,
@@ -24,7 +23,7 @@ from isogloss.runs.table import Row, row
 from isogloss.stack.load import choose_dtype
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.readers.dictionaries import embedded
-from isogloss.training.loop import Decay, Training, train
+from isogloss.training.loop import Decay, Training, launched, train
 from isogloss.training.plans import Plan, parse_plan
 
 Seeds = Annotated[PositiveInt, Option("how many seeds every training is run with", SCHEDULE)]

@@ -20,11 +20,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval, band
-from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import training_name
 from isogloss.text import languages
 
@@ -240,10 +238,11 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
         rows: a table of rows.
         along: the column that curves are along: `layer` or `step`.
         by: the columns that tell curves apart; by default the measure and all coordinates, along steps but the seed.
+            Where `with_trainings` has added the name of the training, curves have it, too.
     """
     rows = rows[rows[along].notna() & rows["value"].notna()]
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
-    names = by or ("measure", *NAMES, "pooling", "settings", *apart)
+    names = by or ("measure", *NAMES, "pooling", "settings", *apart, *rows.columns.intersection(["training"]))
     numbers = rows[["seed", along, "n", *BOUNDS]].to_numpy(dtype="float64", na_value=np.nan).tolist()
     coordinates = zip(*(rows[name].tolist() for name in names), strict=True)
     made = []
@@ -253,8 +252,9 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
             reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
-        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in ("measure", *NAMES, "seed")}
-        about |= {"training": training_name(known), "layer": int(known["layer"]) if known.get("layer") else None}
+        kept = ("measure", *NAMES, "seed", "training")
+        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in kept}
+        about |= {"layer": int(known["layer"]) if known.get("layer") else None}
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
         else:
@@ -457,29 +457,54 @@ def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(training=[names[key] for key in keys])
 
 
-def read_runs(path: Path) -> list[RunFolder]:
-    """The runs a report of a folder shows: the one in it, or the jobs of a sweep that do not fit into one picture.
-
-    Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
-    """
-    run = read_run(path)
-    if run.record.get("command") != "sweep" or run.command in ("drift", "transfer"):
-        return [run]
-    jobs = [path / "jobs" / name for name in run.record.get("jobs", {}).get("finished", [])]
-    return [read_run(job) for job in jobs if job.is_dir()] or [run]
+def by_partner(parts: Sequence[Curve], centre: str) -> dict[str, Curve]:
+    """For each language, the average of its curves with the central one, both directions and all data."""
+    own = [part for part in parts if not part.target or centre in (part.source, part.target)]
+    return {
+        language: average(group) for language, group in grouped(own, lambda part: other_language(part, centre)).items()
+    }
 
 
-def read_run(path: Path) -> RunFolder:
-    """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
-    require(path.is_dir(), f"{path} is not a folder; give the folder that `isogloss map --out` wrote")
-    file, points = path / "points.parquet", None
-    if file.exists():
-        try:
-            points = pd.read_parquet(file)[["layer", "language", "word", "pair", "x", "y"]]
-        except (KeyError, OSError, ValueError) as error:
-            raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
-    record = read_facts(path) if (path / "run.json").exists() else {}
-    return RunFolder(path, record, read_rows(path), points)
+def other_language(part: Curve, centre: str) -> str:
+    """The language of a curve that is not the central one."""
+    return part.target if part.target and part.source == centre else part.source
+
+
+def count_items(curve: Curve) -> str:
+    """How many sentences or words stand behind a value of a curve, in words."""
+    items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
+    counts = span_of(curve.counts)
+    return f"n = {counts} {items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
+
+
+def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
+    """Say which language lies nearest to the central one at the best layer, and which farthest; none for two."""
+    best, parts = lead.best, select(run.by_layer, measure=lead.measure, method=lead.method)
+    partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
+    if len(partners) < 2 or lead.above_chance is False:
+        return []
+    ranked = sorted(partners, key=lambda code: -partners[code].readings[best].value)
+    near, far = partners[ranked[0]], partners[ranked[-1]]
+    middle, first, last = map(language_name, (centre, ranked[0], ranked[-1]))
+    near_value, far_value = (curve.say(best, floor=False) for curve in (near, far))
+    if near.readings[best].low <= far.readings[best].high:
+        return [
+            f"At layer {best} no language is clearly closer to {middle} than another: from {first} "
+            f"({near_value}) to {last} ({far_value}) the intervals overlap."
+        ]
+    low, high = (pick(count for curve in partners.values() for count in curve.counts) for pick in (min, max))
+    warning = f"; they were searched among {low:,} to {high:,} sentences, and more sentences make it harder"
+    sentence = f"At layer {best}, {first} is closest to {middle} ({near_value}) and {last} farthest ({far_value})"
+    return [f"{sentence}{warning if lead.measure == 'p@1' and high > 1.1 * low > 0 else ''}."]
+
+
+def where_best(curve: Curve) -> str:
+    """The best layer, and those that cannot be told from it."""
+    best, same = curve.best, curve.alike
+    if len(same) == 1:
+        return f"layer {best}"
+    told = "no layer stands out" if len(same) == len(curve.at) else f"{name_layers(same)} cannot be told apart"
+    return f"layer {best} ({told})"
 
 
 def language_name(code: str) -> str:

@@ -75,7 +75,10 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
         few = len(parts) <= MOST_MEMBERS
         members = [part for part in parts if few or not part.target or part.source == run.centre]
         hue = run.languages.index
-        faint = [part.line(_pair_name(part), faint=True, hue=hue(_other(part, run.centre))) for part in members]
+        faint = [
+            part.line(_pair_name(part), faint=True, hue=hue(curves.other_language(part, run.centre)))
+            for part in members
+        ]
         first = replace(first, lines=[*faint, *first.lines])
         single = "single pairs" if len(members) == len(parts) else f"pairs with {language_name(run.centre)}"
         single = single if any(part.target for part in members) else "single languages"
@@ -165,7 +168,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
     """Languages (or directions, where there are two languages) by layer, as shades."""
     few = len(run.languages) < 3
     pairs = curves.grouped(parts, _pair_name).items() if few else ()
-    rows = {name: average(group) for name, group in pairs} or by_partner(parts, run.centre)
+    rows = {name: average(group) for name, group in pairs} or curves.by_partner(parts, run.centre)
     ranked = sorted(rows, key=lambda code: -sum(reading.value for reading in rows[code].readings.values()))
     alone = few or not any(part.target for part in parts)
     told = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
@@ -179,19 +182,6 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
         ylabel="direction" if alone and parts[0].target else "language",
         **look,
     )
-
-
-def by_partner(parts: Sequence[Curve], centre: str) -> dict[str, Curve]:
-    """For each language, the average of its curves with the central one, both directions and all data."""
-    own = [part for part in parts if not part.target or centre in (part.source, part.target)]
-    return {
-        language: average(group) for language, group in curves.grouped(own, lambda part: _other(part, centre)).items()
-    }
-
-
-def _other(part: Curve, centre: str) -> str:
-    """The language of a curve that is not the central one."""
-    return part.target if part.target and part.source == centre else part.source
 
 
 def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
@@ -243,8 +233,8 @@ def view(run: RunFolder) -> View:
     Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
     number of items and what chance gives. The page warns where nothing was measured by layer, or is above chance.
     """
-    verdict = [head + sentence for head, own in by_model(run) for sentence in map_sentences(own)]
     caution = run.lead is None or run.lead.above_chance is False
+    verdict = [head + sentence for head, own in by_model(run) for sentence in map_sentences(own)]
     return View("map", verdict, facts(run), figures(run), caution=caution)
 
 
@@ -263,13 +253,13 @@ def map_sentences(run: RunFolder) -> list[str]:
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
-    sentences = [_lead(lead), _basis(lead, own, run.rows), *name_partners(run, run.centre, lead)]
+    sentences = [_lead(lead), _basis(lead, own, run.rows), *curves.name_partners(run, run.centre, lead)]
     for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
         curve = overall(parts, measure, method)
         kind = "pairs" if measure == "cka" else "directions"
-        told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{count_items(curve)}"
+        told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{curves.count_items(curve)}"
         best, name = curve.say(curve.best), curve.name[:1].upper() + curve.name[1:]
         if curve.above_chance is False:
             none = f"By {curve.name} no layer is better than chance: at best"
@@ -281,7 +271,7 @@ def map_sentences(run: RunFolder) -> list[str]:
             opening = ""
         else:
             opening = f" {'agrees' if set(curve.alike) & set(lead.alike) else 'differs'}: it"
-        sentences.append(f"{name}{opening} is highest at {where_best(curve)} with {best} ({told}).")
+        sentences.append(f"{name}{opening} is highest at {curves.where_best(curve)} with {best} ({told}).")
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
     # How the two ends of the stack compare with the best layer, when they can be told from it:
     first, last = lead.at[0], lead.at[-1]
@@ -325,7 +315,7 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
         apart = f" Chosen on half of the sentences and read on the other half, the best layer has {honest}."
     if curve.members == 1:
         pair = " to ".join(map(language_name, filter(None, (curve.source, curve.target))))
-        return f"This is one curve, {f'{pair}, ' if pair else ''}{count_items(curve)}.{apart}"
+        return f"This is one curve, {f'{pair}, ' if pair else ''}{curves.count_items(curve)}.{apart}"
     pairs = {(part.source, part.target) for part in parts}
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
     if _pairs_repeat(parts):
@@ -341,44 +331,7 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
         if curve.tied is None
         else "layers are compared on the same sentences"
     )
-    return f"The value is the average over {curve.members} {members}, {count_items(curve)}; {averaged}.{apart}"
-
-
-def count_items(curve: Curve) -> str:
-    """How many sentences or words stand behind a value of a curve, in words."""
-    items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
-    counts = curves.span_of(curve.counts)
-    return f"n = {counts} {items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
-
-
-def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
-    """Say which language lies nearest to the central one at the best layer, and which farthest; none for two."""
-    best, parts = lead.best, select(run.by_layer, measure=lead.measure, method=lead.method)
-    partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
-    if len(partners) < 2 or lead.above_chance is False:
-        return []
-    ranked = sorted(partners, key=lambda code: -partners[code].readings[best].value)
-    near, far = partners[ranked[0]], partners[ranked[-1]]
-    middle, first, last = map(language_name, (centre, ranked[0], ranked[-1]))
-    near_value, far_value = (curve.say(best, floor=False) for curve in (near, far))
-    if near.readings[best].low <= far.readings[best].high:
-        return [
-            f"At layer {best} no language is clearly closer to {middle} than another: from {first} "
-            f"({near_value}) to {last} ({far_value}) the intervals overlap."
-        ]
-    low, high = (pick(count for curve in partners.values() for count in curve.counts) for pick in (min, max))
-    warning = f"; they were searched among {low:,} to {high:,} sentences, and more sentences make it harder"
-    sentence = f"At layer {best}, {first} is closest to {middle} ({near_value}) and {last} farthest ({far_value})"
-    return [f"{sentence}{warning if lead.measure == 'p@1' and high > 1.1 * low > 0 else ''}."]
-
-
-def where_best(curve: Curve) -> str:
-    """The best layer, and those that cannot be told from it."""
-    best, same = curve.best, curve.alike
-    if len(same) == 1:
-        return f"layer {best}"
-    told = "no layer stands out" if len(same) == len(curve.at) else f"{curves.name_layers(same)} cannot be told apart"
-    return f"layer {best} ({told})"
+    return f"The value is the average over {curve.members} {members}, {curves.count_items(curve)}; {averaged}.{apart}"
 
 
 def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:
@@ -386,9 +339,8 @@ def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:
     if not parts:
         return []
     curve = average(parts)
-    linked = (
-        f"Words are linked with the fewest errors at {where_best(curve)}: {curve.say(curve.best)} (lower is better)"
-    )
+    where, value = curves.where_best(curve), curve.say(curve.best)
+    linked = f"Words are linked with the fewest errors at {where}: {value} (lower is better)"
     pairs = {(part.source, part.target) for part in parts if part.at == curve.at}
     chosen = rows[(rows["measure"] == "aer") & (rows["method"] == "statistical")]
     same = [pair in pairs for pair in zip(chosen["source"], chosen["target"], strict=True)]

@@ -25,16 +25,17 @@ import pandas as pd
 
 from isogloss import __version__
 from isogloss.errors import InputError, require
-from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel, language_look
+from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel
 from isogloss.files import whole
 from isogloss.measures.registry import describe
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
 from isogloss.recipes.word_map import draw_points
 from isogloss.report import curves, map_view, word_map
-from isogloss.report.curves import RunFolder, View, number, read_run, read_runs
+from isogloss.report.curves import RunFolder, View, number
 from isogloss.report.draw_matplotlib import characters_by_script, drawing, inks, write_figure
 from isogloss.runs import table
+from isogloss.runs.run import read_facts, read_rows
 
 HERE = Path(__file__).parent
 SCRIPTS = ("page", "charts", "word_map", "table")
@@ -58,6 +59,31 @@ VIEWS = {
     "reproduce": "reproduction_view.view",
 }
 """The function that tells the run of each command, in the module that is loaded for it."""
+
+
+def read_runs(path: Path) -> list[RunFolder]:
+    """The runs a report of a folder shows: the one in it, or the jobs of a sweep that do not fit into one picture.
+
+    Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
+    """
+    run = read_run(path)
+    if run.record.get("command") != "sweep" or run.command in ("drift", "transfer"):
+        return [run]
+    jobs = [path / "jobs" / name for name in run.record.get("jobs", {}).get("finished", [])]
+    return [read_run(job) for job in jobs if job.is_dir()] or [run]
+
+
+def read_run(path: Path) -> RunFolder:
+    """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
+    require(path.is_dir(), f"{path} is not a folder; give the folder that `isogloss map --out` wrote")
+    file, points = path / "points.parquet", None
+    if file.exists():
+        try:
+            points = pd.read_parquet(file)[["layer", "language", "word", "pair", "x", "y"]]
+        except (KeyError, OSError, ValueError) as error:
+            raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
+    record = read_facts(path) if (path / "run.json").exists() else {}
+    return RunFolder(path, record, read_rows(path), points)
 
 
 def view_of(run: RunFolder) -> View:
@@ -95,7 +121,8 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
     text where there is one seed.
     """
     taken = (rows["measure"] == "p@1_mean") & rows["method"].isin(("centred", "")) & rows["layer"].notna()
-    layers = curves.grouped(curves.curves(rows[taken & rows["seed"].notna()], along="step"), attrgetter("layer"))
+    read = curves.with_trainings(rows[taken & rows["seed"].notna()])
+    layers = curves.grouped(curves.curves(read, along="step"), attrgetter("layer"))
     layer = max(layers, key=lambda layer: mean(curve.last.value for curve in layers[layer]), default=None)
     jobs = curves.grouped(layers.get(layer, ()), attrgetter("model", "training"))
     if sum(own[0].seeds for own in jobs.values()) < 2:
@@ -189,7 +216,7 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
     names = {code: curves.language_name(code) for run in runs for code in run.languages}
     both = list(zip(runs, views, strict=True))
     payload = {
-        "languages": [language_look(index, code, name) for index, (code, name) in enumerate(names.items())],
+        "languages": [word_map.language_look(index, code, name) for index, (code, name) in enumerate(names.items())],
         "shades": SHADES,
         "run_colours": COLOURS,
         "runs": [_run_payload(run, view.figures) for run, view in both],

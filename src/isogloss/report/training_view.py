@@ -296,19 +296,19 @@ def _meeting(run: RunFolder) -> list[str]:
     if curve.above_chance is False:
         opening = f"At step {last:,} no layer is better than chance: at layer {best}, the highest, {told}"
     else:
-        opening = f"Languages meet best at {map_view.where_best(curve)}: at step {last:,} {told}"
+        opening = f"Languages meet best at {curves.where_best(curve)}: at step {last:,} {told}"
     compared = before.at if first < last else ()
     since = _since(before, curve, best, step=first) if best in compared else ""
     kind = "pairs of languages" if curve.measure == "cka" else "directions"
     texts = run.trained.loc[run.trained["measure"] == curve.measure, "data"].nunique()
     on = f" on {texts} data sets" if texts > 1 else ""
     basis = f"average over {curve.members} {kind}{on}, " if curve.members > 1 else ""
-    sentences = [f"{opening}{since}; {basis}{map_view.count_items(curve)}."]
+    sentences = [f"{opening}{since}; {basis}{curves.count_items(curve)}."]
     end = curve.at[-1]
     if since.startswith(SAME) and best < end in compared:
         change = _since(before, curve, end, step=first)
         sentences.append(f"At layer {end}, the last one read, it is {curve.say(end, floor=False)}{change}.")
-    return [*sentences, *map_view.name_partners(at_end, run.centre, curve)]
+    return [*sentences, *curves.name_partners(at_end, run.centre, curve)]
 
 
 def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:

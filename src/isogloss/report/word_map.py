@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.linalg import orthogonal_procrustes
 
-from isogloss.figure import QUIET, RULE, SHAPES, language_look, printable
+from isogloss.figure import COLOURS, INK, QUIET, RULE, printable
 from isogloss.files import whole
 from isogloss.report.curves import RunFolder, language_name
 from isogloss.report.draw_matplotlib import FontChoice, caption, drawing, new_figure, save
@@ -30,6 +30,7 @@ EDGE = 0.15  # room for the words that lie beyond the middle 96%
 MOST_LABELS = 30
 LONGEST_LABEL, LONGEST_TITLE = 24, 46
 SIDES = ((6, 0, "left", "center"), (-6, 0, "right", "center"), (0, 6, "center", "bottom"), (0, -6, "center", "top"))
+SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "star", "hexagon")
 # The marker of each shape, and the area that looks as large as a circle's:
 MARKERS = dict(zip(SHAPES, zip("os^DvP*h", (1.0, 1.0, 1.25, 0.8, 1.25, 1.5, 2.4, 1.2), strict=True), strict=True))
 MOST_FRAMES = 100
@@ -64,6 +65,22 @@ class WordMap:
     def segments(self, positions: Positions) -> list[Positions]:
         """The lines from the first word of each group to the others, at positions of shape (points, 2)."""
         return [positions[[group[0], other]] for group in self.groups for other in group[1:]]
+
+
+def language_look(index: int, code: str, name: str) -> dict[str, str]:
+    """A language as it is drawn; its words in its own colour, darkened, since some are too pale to read as text.
+
+    >>> language_look(4, "nl", "Dutch")
+    {'code': 'nl', 'name': 'Dutch', 'colour': '#E69F00', 'ink': '#8e6c16', 'shape': 'wedge'}
+    """
+    colour, shape = COLOURS[index % len(COLOURS)], SHAPES[index % len(SHAPES)]
+    return {"code": code, "name": name, "colour": colour, "ink": mix(colour, INK, 0.44), "shape": shape}
+
+
+def mix(first: str, second: str, share: float) -> str:
+    """A colour between two, `share` of the way to the second."""
+    pairs = [(int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5)]
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
 
 
 def word_map(points: pd.DataFrame, languages: Sequence[str] = (), *, title: str = "", centre: str = "") -> WordMap:

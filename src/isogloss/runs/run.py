@@ -182,6 +182,11 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
     return run
 
 
+def is_first_process() -> bool:
+    """Whether this process is the first of those that a launcher started, or the only one: the one that writes."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def check_folder(path: Path, *, resume: bool) -> None:
     """Refuse a folder that cannot be written, holds other files, or holds a run that is not to be resumed."""
     require(str(path).isprintable(), f"--out {str(path)!r} has characters that are no text; choose another name")

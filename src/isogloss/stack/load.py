@@ -82,8 +82,8 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
     with quietly():
         try:
             config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
-            family = family_of(config, str(name))
             _check_weights(source, revision, config)
+            family = family_of(config, str(name))
             model, information = kind.from_pretrained(
                 source,
                 revision=revision,
@@ -207,7 +207,7 @@ def _check_weights(source: str, revision: str | None, config: Any) -> None:
     for path in Path(source).glob("*.safetensors"):  # none where it is a name on the hub
         with safe_open(path, framework="pt") as file:
             tensors += len(file.keys())
-    layers, told = config.num_hidden_layers, Path(source) / "config.json"
+    layers, told = getattr(config, "num_hidden_layers", 0), Path(source) / "config.json"
     require(not tensors or layers <= tensors, f"{told} tells of {layers:,} layers, and there are {tensors:,} weights")
 
 

@@ -24,10 +24,10 @@ from torch.nn.functional import cross_entropy
 from isogloss.errors import require
 from isogloss.measures.scores import Score, answer_f1, exact_match
 from isogloss.tasks.task import Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
+from isogloss.text.batches import refuse_slow
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, question_rows, read_questions
 from isogloss.text.readers.lines import fail
-from isogloss.text.words import refuse_slow
 
 STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
 QUESTION = 64  # tokens of a question, at most a third of the item

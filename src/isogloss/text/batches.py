@@ -5,20 +5,23 @@ padded; whether a batch is run packed (no padding computed) or padded to its lon
 Special tokens are known by a mask, never by position, so a `[CLS]` written into the text is not content either.
 """
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.errors import require
+from isogloss.errors import InputError, require
 from isogloss.progress import progress
-from isogloss.text.corpora import Corpus
-from isogloss.text.words import refuse_slow, word_of_tokens, word_spans
+from isogloss.text.corpora import Corpus, Span
+from isogloss.text.words import word_spans
 
+Unit = Literal["sentence", "first", "word", "token"]
+NO_WORD = -1
 PREPARED_AT_ONCE = 2**16  # sentences that are masked together
 TOKENISED_AT_ONCE = 2_048  # sentences
 
@@ -62,6 +65,27 @@ class Batch:
         numbers = torch.arange(len(self.lengths), device=self.lengths.device)
         return torch.repeat_interleave(numbers, self.lengths)
 
+    def items(self, unit: Unit) -> tuple[Tensor, Tensor]:
+        """The items of a unit: of each its sentence in the batch and its number there, (items, 2), in this order.
+
+        And which of them each token belongs to, (tokens,), -1 for none.
+        """
+        sentence = self.sentence_of_tokens()
+        begins = (torch.cumsum(self.lengths, 0) - self.lengths)[sentence]  # the first token of each token's sentence
+        if unit == "word":
+            numbers = self.words
+        elif unit == "token":
+            before = torch.cumsum(self.content, 0) - self.content.long()
+            numbers = torch.where(self.content, before - before[begins], -1)
+        else:
+            is_first = torch.arange(len(begins), device=begins.device) == begins
+            numbers = torch.where(self.content if unit == "sentence" else is_first, 0, -1)
+        inside, width = numbers >= 0, max(1, int(numbers.max()) + 1)
+        keys, index = torch.unique(sentence[inside] * width + numbers[inside], return_inverse=True)
+        owners = torch.full_like(numbers, -1)
+        owners[inside] = index
+        return torch.stack([keys // width, keys % width], dim=1), owners
+
 
 def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: int, words: bool = False) -> Batch:
     """Tokenise some sentences of a corpus, in the order given.
@@ -100,6 +124,49 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
         shortened[full] = [len(sentence) > max_length for sentence in whole]
     arrays = (flat, lengths, content, numbers, np.array(rows, dtype=np.int64), shortened)
     return Batch(*map(torch.from_numpy, arrays))
+
+
+def word_of_tokens(token_offsets: Iterable[Span], spans: Sequence[Span]) -> list[int]:
+    """Which word each subword token belongs to, through the characters they share.
+
+    A token goes to the word it shares most characters with, the first one on a tie; to -1 when it shares none
+    (special tokens have empty offsets, some tokens are only a space). Offsets that include the leading space
+    need no care. Word spans must be in order (starts and ends never decrease; several words may share one
+    span, the first then takes the tokens). Tokens may start over, as in a pair of sentences.
+
+    >>> word_of_tokens([(0, 0), (0, 2), (2, 5), (5, 8), (0, 0)], [(0, 5), (6, 8)])
+    [-1, 0, 0, 1, -1]
+    """
+    owners: list[int] = []
+    count = len(spans)
+    word, previous = 0, 0
+    for start, end in token_offsets:
+        if end <= start:
+            owners.append(NO_WORD)
+            continue
+        if start < previous:
+            word = bisect_right(spans, start, key=lambda span: span[1])
+        previous = start
+        while word < count and spans[word][1] <= start:
+            word += 1
+        best, most = NO_WORD, 0
+        candidate = word
+        while candidate < count and (begin := spans[candidate][0]) < end:
+            shared = min(end, spans[candidate][1]) - max(start, begin)
+            if shared > most:
+                best, most = candidate, shared
+            candidate += 1
+        owners.append(best)
+    return owners
+
+
+def refuse_slow(tokenizer: Any) -> None:
+    """Refuse a tokenizer that does not say which characters a token stands for."""
+    if not tokenizer.is_fast:
+        raise InputError(
+            "words meet subwords through character offsets, which the slow tokenizer of "
+            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
+        )
 
 
 @dataclass(frozen=True)

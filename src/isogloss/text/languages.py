@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError
 
 _LOCAL = re.compile(r"q[a-t][a-z]")
 # A region or script after the code, as in pt-BR, zh_CN, nld_Latn; lower case is refused: en-nl is a pair. Or a number:
@@ -100,16 +100,3 @@ def checked_codes(languages: Sequence[str] | None) -> tuple[str, ...] | None:
             f"has a number the second time, as in {twice[0]},{plain(twice[0])}2"
         )
     return codes
-
-
-def pick_languages(wanted: Sequence[str] | None, available: Sequence[str], *, where: object) -> list[str]:
-    """The wanted languages in their order, or all available ones; a missing one is an InputError.
-
-    Args:
-        wanted: canonical codes, or None for all of `available`.
-        available: the canonical codes to choose from.
-        where: the file or folder, for the message.
-    """
-    missing = [each for each in wanted or () if each not in available]
-    require(not missing, f"{where} has no language {', '.join(missing)}; it has {', '.join(available)}")
-    return list(available if wanted is None else wanted)

@@ -24,8 +24,8 @@ from tokenizers import Tokenizer
 from isogloss.errors import readable
 from isogloss.files import whole, write_text
 from isogloss.progress import progress
-from isogloss.text.batches import Sentences, ranges
-from isogloss.text.words import refuse_slow, spans
+from isogloss.text.batches import Sentences, ranges, refuse_slow
+from isogloss.text.words import spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
 _SEARCHED = 2**24  # tokens in which ends of paragraphs and sentences are looked for at a time

@@ -1,7 +1,4 @@
-"""Words as character spans, and which word each subword token belongs to.
-
-Tokenizers disagree about pieces but all of them point at characters, so words are compared through
-characters.
+"""Words as character spans: tokenizers disagree about pieces, but all of them point at characters.
 
 The default segmentation, for text that comes without one:
 
@@ -23,21 +20,13 @@ White space, control and format characters belong to no word; everything else be
 
 import re
 import unicodedata
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from isogloss.errors import InputError
 from isogloss.text.corpora import Corpus, Span
 from isogloss.text.languages import plain
-
-NO_WORD = -1
-LOOKED_AT = 1_000
-"""How many sentences of a text `unknown_notes` looks at."""
-_MANY_UNKNOWN = 0.05  # share of a text's tokens
 
 _ELISION = frozenset({"ca", "co", "fr", "fur", "it", "lij", "lmo", "oc", "pms", "sc", "scn", "vec", "wa"})
 _CLITIC = {"nl": "ns|[stnkmrd]", "af": "[nkt]"}
@@ -105,73 +94,3 @@ def words_of(corpus: Corpus, row: int) -> list[str]:
     """The words of one sentence."""
     sentence = corpus.sentences[row]
     return [sentence[start:stop] for start, stop in word_spans(corpus, row)]
-
-
-def word_of_tokens(token_offsets: Iterable[Span], word_spans: Sequence[Span]) -> list[int]:
-    """Which word each subword token belongs to, through the characters they share.
-
-    A token goes to the word it shares most characters with, the first one on a tie; to -1 when it shares none
-    (special tokens have empty offsets, some tokens are only a space). Offsets that include the leading space
-    need no care. Word spans must be in order (starts and ends never decrease; several words may share one
-    span, the first then takes the tokens). Tokens may start over, as in a pair of sentences.
-
-    >>> word_of_tokens([(0, 0), (0, 2), (2, 5), (5, 8), (0, 0)], [(0, 5), (6, 8)])
-    [-1, 0, 0, 1, -1]
-    """
-    owners: list[int] = []
-    count = len(word_spans)
-    word, previous = 0, 0
-    for start, end in token_offsets:
-        if end <= start:
-            owners.append(NO_WORD)
-            continue
-        if start < previous:
-            word = bisect_right(word_spans, start, key=lambda span: span[1])
-        previous = start
-        while word < count and word_spans[word][1] <= start:
-            word += 1
-        best, most = NO_WORD, 0
-        candidate = word
-        while candidate < count and (begin := word_spans[candidate][0]) < end:
-            shared = min(end, word_spans[candidate][1]) - max(start, begin)
-            if shared > most:
-                best, most = candidate, shared
-            candidate += 1
-        owners.append(best)
-    return owners
-
-
-def refuse_slow(tokenizer: Any) -> None:
-    """Refuse a tokenizer that does not say which characters a token stands for."""
-    if not tokenizer.is_fast:
-        raise InputError(
-            "words meet subwords through character offsets, which the slow tokenizer of "
-            f"{tokenizer.name_or_path!r} does not give; use a model with a fast tokenizer"
-        )
-
-
-def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
-    """A note on each text of which at least a twentieth of the tokens are unknown to the tokenizer.
-
-    Where a vocabulary has no pieces for a word, any such word is the same token, and sentences of such tokens look
-    alike to the model. They are never masked, so perplexity is of the other tokens only.
-
-    Args:
-        tokenizer: a tokenizer of `transformers`.
-        texts: the texts; the first `LOOKED_AT` sentences of each are tokenised.
-    """
-    if tokenizer.unk_token_id is None:
-        return []
-    notes = []
-    for text in texts:
-        sentences = list(text.sentences[:LOOKED_AT])
-        ids = tokenizer(sentences, add_special_tokens=False, verbose=False)["input_ids"] if sentences else []
-        tokens = [token for sentence in ids for token in sentence]
-        share = tokens.count(tokenizer.unk_token_id) / len(tokens) if tokens else 0.0
-        if share >= _MANY_UNKNOWN:
-            named = f"{text.name} ({text.language})" if text.name else text.language
-            notes.append(
-                f"{share:.0%} of the tokens of {named} are unknown to the model's tokenizer: to the model such words "
-                "are all one, and what is measured on them says little"
-            )
-    return notes

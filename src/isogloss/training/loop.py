@@ -14,6 +14,7 @@ process holds the same weights at every step.
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError, readable, require
-from isogloss.files import clear_leftovers, launched, whole_folder, write_text
+from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import progress
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.load import STEP_FILE
@@ -129,6 +130,11 @@ class Processes:
         """Go on when all have come here."""
         if self.count > 1:
             torch.distributed.barrier()
+
+
+def launched() -> tuple[int, int]:
+    """Rank and number of processes as the launcher says, (0, 1) without one."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def join(device: torch.device) -> Processes:

@@ -9,7 +9,7 @@ batch a sentence shares changes nothing but rounding.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -20,13 +20,12 @@ from isogloss.errors import InputError, require
 from isogloss.measures.inputs import double
 from isogloss.progress import progress
 from isogloss.stack.stack import Chain, Part, Stack, measuring
-from isogloss.text.batches import Batch, encode, group, ranges
+from isogloss.text.batches import Batch, Unit, encode, group, ranges
 from isogloss.text.corpora import Corpus, shortened
 from isogloss.text.words import words_of
 
-Unit = Literal["sentence", "first", "word", "token"]
 Pool = Literal["mean", "first"]
-UNITS: tuple[Unit, ...] = ("sentence", "first", "word", "token")
+UNITS: tuple[Unit, ...] = get_args(Unit)
 
 
 @dataclass(frozen=True)
@@ -82,8 +81,7 @@ def stream(
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
     require(pool in POOLS, f"pool {pool!r} is not known; choose mean or first")
     how: dict[str, Any] = {} if part == "states" else {"part": part}
-    known = stack.cuts_of(part)
-    wanted = list(known if layers is None else layers)
+    wanted = list(stack.cuts_of(part) if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
     # Where a CPU pads, larger batches would pad more than they save.
     budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
@@ -118,7 +116,7 @@ def stream(
         items: dict[Unit, list[Tensor]] = {unit: [] for unit in units}
         for members in group(whole.lengths.tolist(), tokens=budget):
             batch = whole.take(members).to(stack.device)
-            numbered = {unit: _number_items(batch, unit) for unit in units}
+            numbered = {unit: batch.items(unit) for unit in units}
             with measuring(stack.model):
                 states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), **how)
             for unit, (own_items, _) in numbered.items():
@@ -138,9 +136,8 @@ def stream(
             )
         return Vectors(rows, values, own, cut.tolist())
 
-    for start in range(0, len(order), chunk):
-        # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
-        yield read(order[start : start + chunk], start)
+    # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
+    return (read(order[start : start + chunk], start) for start in range(0, len(order), chunk))
 
 
 def vectors(
@@ -171,28 +168,6 @@ def vectors(
     require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
     chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool)
     return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
-
-
-def _number_items(batch: Batch, unit: Unit) -> tuple[Tensor, Tensor]:
-    """The items of a unit: of each its sentence in the batch and its number there, (items, 2), sentence by sentence.
-
-    And which of them each token belongs to, (tokens,), -1 for none.
-    """
-    sentence = batch.sentence_of_tokens()
-    begins = (torch.cumsum(batch.lengths, 0) - batch.lengths)[sentence]  # the first token of each token's sentence
-    if unit == "word":
-        numbers = batch.words
-    elif unit == "token":
-        before = torch.cumsum(batch.content, 0) - batch.content.long()
-        numbers = torch.where(batch.content, before - before[begins], -1)
-    else:
-        is_first = torch.arange(len(begins), device=begins.device) == begins
-        numbers = torch.where(batch.content if unit == "sentence" else is_first, 0, -1)
-    inside, width = numbers >= 0, max(1, int(numbers.max()) + 1)
-    keys, index = torch.unique(sentence[inside] * width + numbers[inside], return_inverse=True)
-    owners = torch.full_like(numbers, -1)
-    owners[inside] = index
-    return torch.stack([keys // width, keys % width], dim=1), owners
 
 
 def _in_order(batches: list[Tensor], items: Tensor, sentences: Tensor, rows: Sequence[int]) -> tuple[Tensor, Tensor]:

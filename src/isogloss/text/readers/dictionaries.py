@@ -39,9 +39,9 @@ from numpy.typing import NDArray
 
 from isogloss.errors import InputError, require
 from isogloss.text.corpora import Bitext, Corpus, Lexicon, Link, Span
-from isogloss.text.languages import checked_codes, code, pick_languages
+from isogloss.text.languages import checked_codes, code
 from isogloss.text.readers import lines
-from isogloss.text.readers.lines import Problem, Source, fail
+from isogloss.text.readers.lines import Problem, Source, fail, pick_languages
 from isogloss.text.words import word_spans
 
 _LINK = re.compile(r"(\d{1,6})([-p])(\d{1,6})")

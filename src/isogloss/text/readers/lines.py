@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 from isogloss.errors import InputError, require
 from isogloss.text.corpora import Corpus
-from isogloss.text.languages import code, is_code, name as language_name, pick_languages
+from isogloss.text.languages import code, is_code, name as language_name
 
 Source = str | os.PathLike[str]
 Problem = Callable[[str], None]
@@ -222,6 +222,19 @@ def header_languages(source: Source) -> tuple[str, ...]:
 
 def _is_ignored(column: str) -> bool:
     return column.startswith("#") or column.lower() in IGNORED
+
+
+def pick_languages(wanted: Sequence[str] | None, available: Sequence[str], *, where: object) -> list[str]:
+    """The wanted languages in their order, or all available ones; a missing one is an InputError.
+
+    Args:
+        wanted: canonical codes, or None for all of `available`.
+        available: the canonical codes to choose from.
+        where: the file or folder, for the message.
+    """
+    missing = [each for each in wanted or () if each not in available]
+    require(not missing, f"{where} has no language {', '.join(missing)}; it has {', '.join(available)}")
+    return list(available if wanted is None else wanted)
 
 
 @dataclass(frozen=True)

@@ -50,11 +50,11 @@ from typing import Any
 from isogloss.errors import InputError, require
 from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext, Corpus, complete_rows
-from isogloss.text.languages import checked_codes, code, is_code, pick_languages
+from isogloss.text.languages import checked_codes, code, is_code
 from isogloss.text.readers import lines
 from isogloss.text.readers.conll import read_treebank, read_treebanks
 from isogloss.text.readers.dictionaries import attach_links
-from isogloss.text.readers.lines import ParallelTable, Source, file_path, is_treebank, plain_name
+from isogloss.text.readers.lines import ParallelTable, Source, file_path, is_treebank, pick_languages, plain_name
 
 Pair = tuple[str, str]
 LinkFiles = Source | Mapping[Pair, Source]
