@@ -126,6 +126,18 @@ def test_a_command_that_computes_nothing_loads_nothing_heavy(words):
     assert heavy == "[]" and int(ours) < 10, shown.stderr
 
 
+def test_a_map_loads_what_a_map_needs():
+    script = "import sys, isogloss.recipes.map, isogloss.report, isogloss.report.map_view\n"
+    script += "print(*(name for name in sys.modules if name.startswith('isogloss.')))"
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    loaded = set(shown.stdout.split())
+    assert "isogloss.report.page" in loaded, shown.stderr
+    rooms = {name.split(".")[1] for name in loaded}
+    assert not rooms & {"training", "tasks", "papers", "mappings", "integrations"}, sorted(loaded)
+    needless = ("text.catalog", "text.streams", "text.readers.parallel", "text.readers.conll", "recipes.jobs")
+    assert not loaded & {f"isogloss.{name}" for name in needless}, sorted(loaded)
+
+
 def test_importing_the_package_loads_nothing_heavy():
     script = "import sys, isogloss; print('torch' in sys.modules, isogloss.__version__)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -50,11 +50,11 @@ from isogloss.recipes.recipe import Option, check_arguments, language_files, mod
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, locate, quietly
 from isogloss.stack.stack import Stack, graft
-from isogloss.text.batches import marks
+from isogloss.text.batches import Unit, marks
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.readers.parallel import joined_corpus
-from isogloss.vectors.extract import Pool, Unit, vectors
+from isogloss.vectors.extract import Pool, vectors
 
 Side = Literal["source", "target"]
 POOLED = {"mean": "mean of the content tokens", "first": "first token"}

@@ -219,10 +219,9 @@ def _one_pass(
     """
     stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
     sums = {layer: CkaStream(pairs) for layer in layers}
-    types = {
-        name: TypeSums(known, np.zeros((len(layers), len(known), stack.width)), exact=True)
-        for name, known in words.types.items()
-    }
+    types = {}
+    for name, known in words.types.items():
+        types[name] = TypeSums(known, np.zeros((len(layers), len(known), stack.width)), exact=True)
     errors: dict[tuple[Pair, int], AER] = {}
     # The same sentences of every language, chunk by chunk: the sample with its words, then the rest without. Words take
     # more room, so their chunks are smaller.

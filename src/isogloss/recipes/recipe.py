@@ -13,8 +13,7 @@ line is made from the same signature, so `help(ig.map)`, `isogloss map --help` a
 recorded in one form, however they were given, and text in memory by its languages and its hash: a run that was begun
 by the command is resumed from Python and the other way round.
 
-The options that several recipes share are written once: those of any recipe here, those of training in
-`training_options`.
+The options that several recipes share are written once: here, and those of training in `training_options`.
 """
 
 import hashlib
@@ -206,9 +205,7 @@ def find_recipe(name: str) -> Recipe:
 # --- options that recipes share --------------------------------------------------------------------------------------
 
 OPTIMISER, SCHEDULE, COMPUTE, RUN, RARE = "Optimiser", "Schedule", "Compute", "Run folder", "Rarely needed"
-LOOKED_AT = 1_000
-"""How many sentences of a text `unknown_notes` looks at."""
-MANY_UNKNOWN = 0.05  # share of a text's tokens
+LOOKED_AT, MANY_UNKNOWN = 1_000, 0.05  # sentences of a text that `unknown_notes` looks at; share of their tokens
 RUN_OPTIONS = ("out", "resume")
 
 Model = str | Path | Stack | Chain

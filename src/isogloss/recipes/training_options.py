@@ -1,7 +1,4 @@
-"""What the recipes that train share: options of optimiser, schedule and compute, and what becomes of them.
-
-An argument that cannot be used is named the way the command line spells it.
-"""
+"""What the recipes that train share: options of the optimiser and the schedule, their checks, rows of a training."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal

@@ -252,9 +252,9 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
             reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
-        kept = ("measure", *NAMES, "seed", "training")
-        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in kept}
-        about |= {"layer": int(known["layer"]) if known.get("layer") else None}
+        told = ("measure", *NAMES, *DERIVED_NAMES)
+        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in told}
+        about["layer"] = int(known["layer"]) if known.get("layer") else None
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
         else:

@@ -34,8 +34,7 @@ from isogloss.recipes.word_map import draw_points
 from isogloss.report import curves, map_view, word_map
 from isogloss.report.curves import RunFolder, View, number
 from isogloss.report.draw_matplotlib import characters_by_script, drawing, inks, write_figure
-from isogloss.runs import table
-from isogloss.runs.run import read_facts, read_rows
+from isogloss.runs import read_facts, read_rows, table
 
 HERE = Path(__file__).parent
 SCRIPTS = ("page", "charts", "word_map", "table")

@@ -74,13 +74,9 @@ def language_look(index: int, code: str, name: str) -> dict[str, str]:
     {'code': 'nl', 'name': 'Dutch', 'colour': '#E69F00', 'ink': '#8e6c16', 'shape': 'wedge'}
     """
     colour, shape = COLOURS[index % len(COLOURS)], SHAPES[index % len(SHAPES)]
-    return {"code": code, "name": name, "colour": colour, "ink": mix(colour, INK, 0.44), "shape": shape}
-
-
-def mix(first: str, second: str, share: float) -> str:
-    """A colour between two, `share` of the way to the second."""
-    pairs = [(int(first[at : at + 2], 16), int(second[at : at + 2], 16)) for at in (1, 3, 5)]
-    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+    parts = ((int(colour[at : at + 2], 16), int(INK[at : at + 2], 16)) for at in (1, 3, 5))  # red, green and blue
+    ink = "#" + "".join(f"{round(own + (dark - own) * 0.44):02x}" for own, dark in parts)
+    return {"code": code, "name": name, "colour": colour, "ink": ink, "shape": shape}
 
 
 def word_map(points: pd.DataFrame, languages: Sequence[str] = (), *, title: str = "", centre: str = "") -> WordMap:
