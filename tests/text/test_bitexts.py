@@ -7,8 +7,7 @@ from benchmarks.invented import invented
 
 from isogloss import Bitext, Corpus
 from isogloss.errors import InputError
-from isogloss.papers.data_sets import paraphrases
-from isogloss.text.readers.parallel import find_pairs, read_bitext, read_bitexts, read_corpus
+from isogloss.text.readers.parallel import find_pairs, paraphrases, read_bitext, read_bitexts, read_corpus
 
 
 @pytest.fixture

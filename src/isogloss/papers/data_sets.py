@@ -16,8 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from isogloss.errors import InputError, require
-from isogloss.text.corpora import Bitext, Corpus, letters
-from isogloss.text.languages import plain
+from isogloss.text.corpora import Bitext, letters
 from isogloss.text.readers.examples import NLI, SentencePair, read_pairs
 from isogloss.text.readers.lines import read_lines
 from isogloss.text.readers.parallel import Pair, PairSource
@@ -250,49 +249,3 @@ def choose(blocks: Sequence[list[str]], most: int | None, hashes: tuple[float, f
 
     low, high = hashes
     return lowest_hashed([block for block in blocks if low <= hash_fraction(identity(block)) < high], most, identity)
-
-
-def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:
-    """A bitext of `language` and itself (`en` and `en2`): different sentences that share a translation in some bitext.
-
-    Conneau, Wu et al. (2020) compare English with English by a text and its back-translation through French. Where
-    nothing translates, a collection of translations has pairs of its own: "I am tired." and "I'm exhausted." may both
-    stand beside "Je suis fatigué.". That is looser than a back-translation, whose every sentence has one source.
-
-    Sentences that differ in case, spaces and punctuation alone count as the same, and each is in at most one pair.
-    Pairs come in the order of the texts; which sentence of a pair comes first is decided by a hash of both, not by the
-    order of a sorted file. The same texts always give the same pairs.
-
-    Args:
-        bitexts: texts that all have `language` among their sides.
-        language: the language whose sentences are paired.
-
-    >>> french = Corpus("fr", ["C'est tard.", "C'est tard.", "Oui."])
-    >>> pairs = paraphrases([Bitext((Corpus("en", ["It is late.", "It's late!", "Yes."]), french))])
-    >>> sorted(corpus.sentences[0] for corpus in pairs), pairs.languages
-    (['It is late.', "It's late!"], ('en', 'en2'))
-    """
-    short = plain(language)
-    groups: dict[tuple[str, str], list[str]] = {}
-    for bitext in bitexts:
-        for other in bitext:
-            if other.language != short:
-                for sentence, translation in zip(bitext[short], other, strict=True):
-                    groups.setdefault((other.language, translation), []).append(sentence)
-    used: set[str] = set()
-    pairs: list[tuple[str, str]] = []
-    for sentences in groups.values():
-        waiting = ""
-        for sentence in sentences:
-            if (key := letters(sentence)) in used or not key:
-                continue
-            if not waiting:
-                waiting = sentence
-            elif key != letters(waiting):
-                used |= {key, letters(waiting)}
-                in_order = hash_fraction(f"{waiting}\n{sentence}") < 0.5
-                pairs.append((waiting, sentence) if in_order else (sentence, waiting))
-                waiting = ""
-    require(pairs, f"no two sentences of {short} share a translation in the texts given; give larger ones")
-    first, second = map(list, zip(*pairs, strict=True))
-    return Bitext((Corpus(short, first), Corpus(f"{short}2", second)), name=f"paraphrases.{short}")

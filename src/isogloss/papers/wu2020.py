@@ -31,7 +31,7 @@ from isogloss.runs.table import Row, frame, mean_rows, row
 from isogloss.text.catalog import find_lexicon
 from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import paragraphs, read_lines
-from isogloss.text.readers.parallel import read_bitext, read_bitexts
+from isogloss.text.readers.parallel import paraphrases, read_bitext, read_bitexts
 from isogloss.text.sampling import hash_fraction
 
 ABOUT = "Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020), Emerging cross-lingual structure in pretrained language models"
@@ -296,7 +296,7 @@ def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str
 
 def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     """Sentences to learn maps from and to look up, and dictionaries."""
-    again = cuts.paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
+    again = paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
     yield f"parallel.{scale.source}-{scale.again}.tsv", cuts.parallel_table(again, scale.compared)
     for both in product([scale.source], scale.targets):
         pair = "-".join(both)
