@@ -15,8 +15,11 @@ from safetensors.torch import load_file, save_file
 import isogloss as ig
 from isogloss import cli
 from isogloss.errors import MOST, InputError
+from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import read_grid
+from isogloss.runs.run import read_facts, read_rows, start
+from isogloss.runs.table import row
 from isogloss.stack.load import load
 from isogloss.stack.stack import layer_list
 from isogloss.text.readers import lines
@@ -242,3 +245,40 @@ def test_a_model_that_is_no_number_is_blamed_and_not_the_text(model):
     save_file(weights | {name: weights[name] * float("nan")}, model / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match=r"model gives states that are no numbers from layer 2 on"):
         ig.vectors(load(model), ig.Corpus("en", ["yes", "no"]))
+
+
+def test_a_name_that_is_a_formula_is_no_formula_in_the_table(tmp_path):
+    """A spreadsheet computes what begins with `=`; read back, the name is what it was."""
+    names = ["=HYPERLINK(1)", "+1", "-2", "@x", "'=1", "'t Gooi", "mini"]
+    facts = {"command": "map", "arguments": {}, "seed": 0, "model": "m", "hashes": {}}
+    with start(tmp_path / "run", facts) as run:
+        run.append(row("cka", -0.5, model=name, seed=0) for name in names)
+        run.finish()
+    written = [line.split(",")[8] for line in (tmp_path / "run" / "rows.csv").read_text().splitlines()[1:]]
+    assert written == ["'=HYPERLINK(1)", "'+1", "'-2", "'@x", "''=1", "'t Gooi", "mini"]
+    assert list(read_rows(tmp_path / "run")["model"]) == names
+    with start(tmp_path / "run", facts, resume=True) as run:
+        assert [entry["model"] for entry in run.rows] == names
+
+
+def test_a_kill_between_the_end_of_a_run_and_its_tidying_leaves_no_litter(tiny, tmp_path):
+    folder, text = tmp_path / "jobs" / "seed-0", [ig.Corpus(code, list("abcdef")) for code in ("qaa", "qab")]
+    ig.map(tiny("bert"), *text, points=0, out=folder)
+    for again in (
+        lambda: ig.map(tiny("bert"), *text, points=0, out=folder, resume=True),
+        lambda: run_jobs([Job("seed-0", "map", {"points": 0}, folder, {})]),
+    ):
+        (folder / "scratch" / "0").mkdir(parents=True)
+        (folder / ".lock").touch()
+        finished = read_facts(folder)["finished"]
+        again()
+        assert {path.name for path in folder.iterdir()} == {"run.json", "rows.csv", "rows.parquet"}
+        assert read_facts(folder)["finished"] == finished
+
+
+def test_a_finished_run_that_lost_its_parquet_writes_it_again(tiny, tmp_path):
+    text = [ig.Corpus(code, list("abcdef")) for code in ("qaa", "qab")]
+    rows = ig.map(tiny("bert"), *text, points=0, out=tmp_path / "run")
+    (tmp_path / "run" / "rows.parquet").unlink()
+    again = ig.map(tiny("bert"), *text, points=0, out=tmp_path / "run", resume=True)
+    assert again.equals(rows) and (tmp_path / "run" / "rows.parquet").is_file()

@@ -37,7 +37,7 @@ from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, start
-from isogloss.runs.table import Row, frame, number_or_text, row
+from isogloss.runs.table import Row, number_or_text, row
 from isogloss.stack.load import choose_dtype
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text import embedded, read_bitexts, read_corpus
@@ -179,7 +179,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
             folder = Path(above, "run") if out is None else Path(above)
             with start(folder, facts, resume=resume, writes=launched()[0] == 0) as run:
                 if run.finished:
-                    return frame(run.rows)
+                    return run.finish()
                 if run.writes:
                     run.scratch.mkdir(exist_ok=True)
                 for sentence in work.notes:
