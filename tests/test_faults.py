@@ -18,6 +18,7 @@ from isogloss.errors import MOST, InputError
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import read_grid
+from isogloss.report import write_page
 from isogloss.runs.run import read_facts, read_rows, start
 from isogloss.runs.table import row
 from isogloss.stack.load import load
@@ -282,3 +283,17 @@ def test_a_finished_run_that_lost_its_parquet_writes_it_again(tiny, tmp_path):
     (tmp_path / "run" / "rows.parquet").unlink()
     again = ig.map(tiny("bert"), *text, points=0, out=tmp_path / "run", resume=True)
     assert again.equals(rows) and (tmp_path / "run" / "rows.parquet").is_file()
+
+
+def test_a_page_over_runs_with_other_language_pairs_says_so(tmp_path):
+    for name, targets in (("one", ("nl", "de")), ("two", ("nl",))):
+        with start(tmp_path / name, {"command": "map", "arguments": {}, "model": name, "depth": 2}) as run:
+            at = {"model": name, "source": "en", "method": "centred", "unit": "sentence", "data": "text"}
+            run.append(row("p@1", 0.5, layer=layer, n=9, target=code, **at) for code in targets for layer in (1, 2))
+            run.finish()
+    page = write_page([tmp_path / "one", tmp_path / "two"], tmp_path / "page.html", figures=False)
+    text = Path(page).read_text(encoding="utf-8")
+    assert "Averages of one are over 2 pairs of languages, of which the other runs on this page share 1" in text
+    assert "Averages of two" not in text
+    alone = write_page([tmp_path / "one"], tmp_path / "page.html", figures=False)
+    assert "Averages of" not in Path(alone).read_text(encoding="utf-8")

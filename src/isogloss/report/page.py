@@ -157,7 +157,10 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
         behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
         run.name = run.model + behind
-    views = [view_of(run) for run in runs]
+    views = [
+        replace(view, verdict=[*_other_pairs(run, runs), *view.verdict])
+        for run, view in zip(runs, map(view_of, runs), strict=True)
+    ]
     for index, (run, view) in enumerate(zip(runs, views, strict=True) if figures else ()):
         _write_files(run, view.figures, run.path / "figures")
         progress("drawing figures", index + 1, len(runs))
@@ -169,6 +172,18 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
     with whole(page) as beside:
         beside.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     return page
+
+
+def _other_pairs(run: RunFolder, runs: Sequence[RunFolder]) -> list[str]:
+    """A sentence for a run whose averages by layer are over other language pairs than those of the runs beside it."""
+    pairs = [{(part.source, part.target) for part in each.by_layer if part.target} for each in runs]
+    shared, own = set.intersection(*pairs), pairs[list(runs).index(run)]
+    if not own or len(own) == len(shared):
+        return []
+    return [
+        f"Averages of {run.name} are over {len(own)} pairs of languages, of which the other runs on this page share "
+        f"{len(shared)}; compare the runs pair by pair."
+    ]
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
