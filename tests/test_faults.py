@@ -3,9 +3,11 @@
 import gzip
 import json
 import lzma
+import os
 import pickle
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import isogloss as ig
-from isogloss import cli
+from isogloss import cli, files
 from isogloss.errors import MOST, InputError
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import find_recipe
@@ -297,3 +299,21 @@ def test_a_page_over_runs_with_other_language_pairs_says_so(tmp_path):
     assert "Averages of two" not in text
     alone = write_page([tmp_path / "one"], tmp_path / "page.html", figures=False)
     assert "Averages of" not in Path(alone).read_text(encoding="utf-8")
+
+
+def test_a_kill_while_a_page_is_drawn_leaves_no_litter_and_another_report_is_left_alone(tmp_path):
+    with start(tmp_path / "run", {"command": "map", "arguments": {}, "model": "mini", "depth": 2}) as run:
+        at = {"model": "mini", "source": "en", "method": "centred", "unit": "sentence", "data": "text"}
+        run.append(row("p@1", 0.5, layer=layer, n=9, target="nl", **at) for layer in (1, 2))
+        run.finish()
+    figures = tmp_path / "run" / "figures"
+    figures.mkdir()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    machine = files._process().removeprefix(str(os.getpid()))
+    for process, died in ((ended.pid, True), (os.getppid(), False)):
+        left = [figures / f".a.png.{process}{machine}.part", tmp_path / "run" / f".report.html.{process}{machine}.part"]
+        for path in left:
+            path.touch()
+        write_page([tmp_path / "run"], tmp_path / "run" / "report.html", figures=False)
+        assert [path.exists() for path in left] == [not died, not died]

@@ -27,7 +27,7 @@ import pandas as pd
 from isogloss import __version__
 from isogloss.errors import InputError, require
 from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel, language_look
-from isogloss.files import whole
+from isogloss.files import clear_leftovers, whole
 from isogloss.measures.registry import describe
 from isogloss.papers.paper import find, names as paper_names
 from isogloss.papers.results import Results, judging
@@ -167,6 +167,8 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
+    for folder in {page.parent, *(run.path / name for run in runs for name in ("", "figures"))}:
+        clear_leftovers(folder, locked=False)
     text = render(runs, views)
     page.parent.mkdir(parents=True, exist_ok=True)
     with whole(page) as beside:
