@@ -20,7 +20,7 @@ from isogloss.errors import MOST, InputError
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import read_grid
-from isogloss.report import write_page
+from isogloss.report import VIEWS, write_page
 from isogloss.runs.run import read_facts, read_rows, start
 from isogloss.runs.table import row
 from isogloss.stack.load import load
@@ -317,3 +317,19 @@ def test_a_kill_while_a_page_is_drawn_leaves_no_litter_and_another_report_is_lef
             path.touch()
         write_page([tmp_path / "run"], tmp_path / "run" / "report.html", figures=False)
         assert [path.exists() for path in left] == [not died, not died]
+
+
+def test_a_run_that_lacks_rows_is_reported_or_refused_by_name(tmp_path, monkeypatch):
+    with start(tmp_path / "run", {"command": "drift", "arguments": {}, "model": "mini"}) as run:
+        at = {"model": "mini", "plan": "last:1", "unit": "token", "data": "held-out", "seed": 0}
+        run.append(
+            row("perplexity", 9.0 - step, step=step, target=code, **at) for code in ("nl", "de") for step in (0, 2)
+        )
+    write_page([tmp_path / "run"], tmp_path / "page.html", figures=False)  # without the others, pooled
+
+    def lacking(_):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setitem(VIEWS, "drift", lacking)
+    with pytest.raises(InputError, match=r"run lacks rows that its page needs \(list index out of range\); resume"):
+        write_page([tmp_path / "run"], tmp_path / "page.html", figures=False)

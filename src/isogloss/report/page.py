@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss import __version__
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel, language_look
 from isogloss.files import clear_leftovers, whole
 from isogloss.measures.registry import describe
@@ -63,7 +63,15 @@ BENEATH = {"hussain2020": VIEWS["drift"], "jexus2020": VIEWS["map"]}
 
 
 def view_of(run: RunFolder) -> View:
-    """How a run is told, by its command; a folder without a record is told as a map."""
+    """How a run is told, by its command; a folder without a record is told as a map.
+
+    A run that was stopped, or from which rows were taken, may lack what its view needs: that is an InputError.
+    """
+    with readable(run.path, "lacks rows that its page needs", "resume the run, and report it when it is finished"):
+        return _view(run)
+
+
+def _view(run: RunFolder) -> View:
     name = run.arguments.get("paper")
     if run.record.get("command") != "reproduce" or name not in paper_names() or run.rows.empty:
         return VIEWS.get(run.command, map_view.view)(run)

@@ -229,7 +229,7 @@ def _read_csv(path: Path) -> pd.DataFrame:
     columns = tuple(next(lines, ()))
     if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
         raise InputError(f"{path}:1: the columns are not those of a run")
-    kinds = dict.fromkeys(table.NUMBERS, float) | dict.fromkeys(table.COUNTS, int)
+    kinds: dict[str, Any] = dict.fromkeys(table.NUMBERS, float) | dict.fromkeys(table.COUNTS, int)
     kinds |= dict.fromkeys(table.NAMES, table.read_name)
     rows = []
     for number, cells in enumerate(lines, 2):
