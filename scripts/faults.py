@@ -1,29 +1,37 @@
 """Faults, tried by seed: kills, second starts, damaged files, mutated input, full disks, hostile text.
 
     make faults                                             # goes on where the last call stopped, for ten minutes
-    python scripts/faults.py WORK --minutes 60 --only kill double
+    python scripts/faults.py WORK --minutes 60 --workers 14
+    python scripts/faults.py WORK --only kill --subject drift --seed 17   # one try again, told at length
     python scripts/faults.py WORK --table                   # what was tried so far, as a table
 
 A try is a kind, a subject and a seed, and the same three give the same try. Each adds a line to `WORK/tries.csv`, so
-that tries gather over calls; a kind takes its subjects in turn, the least tried first.
+that tries gather over calls; the kind and subject that is furthest from its aim comes next, until all have reached it.
 
 | kind | subject | what is done | what may come of it |
 |---|---|---|---|
 | input | each reader, by its name | its file is mutated and read | it is read, or refused in a sentence with the file |
 | model | a family | a file of the model's folder is damaged; it is loaded | it is loaded, or refused so |
-| folder | each command | a file of its run folder is damaged; resumed, reported | the same rows, or refused so |
+| folder | each run | a file of its run folder is damaged; reported, resumed | the same rows, or refused so |
+| unfinished | each run | its table is cut, thinned and emptied in places; reported | a page, or refused so |
 | kill | each command | killed up to three times, resumed | the same rows and weights |
 | double | each command | a second process resumes while the first writes | the same rows; one may be refused |
 | limit | each command | files may not grow beyond a size; then resumed without | a sentence; then the same rows |
-| page | each command | text that is code, reported and opened in a browser | nothing of it runs |
+| tmpfs | each command | it writes to a small disk; then resumed on a larger one | a sentence; then the same rows |
+| page | each run | text that is code, reported and opened in a browser | nothing of it runs |
 
 Readers are found in `isogloss.text.readers` and commands in the registry of recipes: one that is new and has no sound
-input here counts as failed. Inputs, models and command lines are those of `scripts/reference_runs.py`. Every try is a
-fork of this process, which has loaded everything, so that a command begins at once.
+input here counts as failed. Inputs, models and command lines are those of `scripts/reference_runs.py`, with a sweep one
+by one and side by side, a paper, `report` and `export`. Every try is a fork of this process, which has loaded
+everything, so that a command begins at once. The moment of a kill is a share of the processor time that the command
+takes when nothing happens to it, which other work on the machine does not change; one in four comes after the rows are
+finished, while figures and page are drawn. `tmpfs` needs the right to mount and `page` needs Chromium: where they are
+missing these count as not tried.
 """
 
 import argparse
 import csv
+import ctypes
 import gzip
 import importlib
 import inspect
@@ -39,16 +47,19 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "tests"), str(ROOT)]
 os.environ |= {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "MPLBACKEND": "Agg"}
+os.environ |= {"TOKENIZERS_PARALLELISM": "false", "OMP_WAIT_POLICY": "passive"}
 
 import reference_runs  # noqa: E402
 
@@ -56,7 +67,23 @@ LINE = ("kind", "subject", "seed", "outcome", "seconds")
 PATIENCE = 5.0  # seconds beyond what sound input takes, after which a try hangs
 MEMORY = 12 << 30  # bytes of address space of a try
 FAMILIES = ("bert", "modernbert", "gpt2", "t5")  # of the models that are damaged
-SOUND = ("same", "read", "refused")  # outcomes that are no failure
+NOT_TRIED = ("missed", "not tried")  # the command had ended before the signal, or the machine lacks what is needed
+SOUND = ("same", "read", "refused", *NOT_TRIED)  # outcomes that are no failure
+AIMS = {  # tries of each subject
+    "input": 1000,
+    "model": 125,  # of four families
+    "folder": 46,  # of eleven runs
+    "unfinished": 46,
+    "kill": 100,
+    "double": 5,
+    "limit": 20,
+    "tmpfs": 10,
+    "page": 10,
+}
+DRAWING = "while drawing"
+LIBC = ctypes.CDLL(None)
+NO_RUNS = ("report", "export")  # commands that begin no run folder
+DRAWN = ("figures", "report.html", "word_map.html")  # what `report` makes in a run folder
 HOSTILE = (
     "<script>document.documentElement.dataset.ran = 1</script>",
     "<img src=x onerror='document.documentElement.dataset.ran = 1'>",
@@ -71,7 +98,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path, help="folder of the inputs, the sound runs and the table")
     parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--tries", type=int, help="of each subject, in all calls together")
+    parser.add_argument("--workers", type=int, default=1, help="tries at a time, each with one thread")
+    parser.add_argument("--tries", type=int, help="of each subject, in all calls together; default: the aims")
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND")
     parser.add_argument("--subject", nargs="+", help="these subjects alone")
     parser.add_argument("--seed", type=int, help="this seed alone, told at length and not counted")
@@ -80,36 +108,78 @@ def main() -> None:
     if given.table:
         print(table(given.work))
         return
+    end = time.monotonic() + 60 * given.minutes
     campaign = Campaign(given.work.resolve())
     if given.seed is not None:
         for kind in given.only:
             for subject in given.subject or campaign.subjects(kind):
                 print(kind, subject, given.seed, *campaign.attempt(kind, subject, given.seed))
+                print(f"what it left: {campaign.work / 'now'}")
         return
-    end = time.monotonic() + 60 * given.minutes
-    failed = 0
-    while time.monotonic() < end and (chosen := campaign.next_try(given.only, given.subject, given.tries)):
-        outcome, seconds = campaign.attempt(*chosen)
+    campaign.make_sound(given.only, given.subject, given.workers)
+    left = iter(lambda: campaign.next_try(given.only, given.subject, given.tries), None)
+    tries = (each for each in left if time.monotonic() < end)
+    for chosen, (outcome, seconds) in side_by_side(campaign.try_one, tries, given.workers):
         campaign.note(*chosen, outcome, seconds)
         if outcome.split(":")[0] not in SOUND:
-            failed += 1
             print(*chosen, outcome, flush=True)
-    print(table(given.work))
-    sys.exit(failed > 0)
+    told = table(given.work)
+    print(told)
+    sys.exit("again:" in told)
 
 
 def table(work: Path) -> str:
-    """Tried, failed and seconds of each kind and subject, in Markdown."""
+    """Tried, failed and seconds of each kind and subject, in Markdown, and how each failure is seen again."""
     with (work / "tries.csv").open(encoding="utf-8", newline="") as file:
         tries = list(csv.DictReader(file))
-    lines = ["| kind | subject | tried | failed | refused | seconds |", "|---|---|---:|---:|---:|---:|"]
+    lines = [
+        "| kind | subject | tried | failed | refused | not tried | seconds |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    failures = []
     for kind, subject in sorted({(each["kind"], each["subject"]) for each in tries}):
         own = [each for each in tries if (each["kind"], each["subject"]) == (kind, subject)]
         outcomes = Counter(each["outcome"].split(":")[0] for each in own)
-        failed = len(own) - sum(outcomes[name] for name in SOUND)
+        not_tried, failed = sum(outcomes[name] for name in NOT_TRIED), [each for each in own if _failed(each)]
+        failures += failed
+        numbers = (len(own) - not_tried, len(failed), outcomes["refused"], not_tried)
         seconds = sum(float(each["seconds"]) for each in own)
-        lines.append(f"| {kind} | {subject} | {len(own):,} | {failed} | {outcomes['refused']:,} | {seconds:,.0f} |")
+        lines.append(f"| {kind} | {subject} | {' | '.join(f'{number:,}' for number in numbers)} | {seconds:,.0f} |")
+    kills = [each for each in tries if each["kind"] == "kill"]
+    signals = [word for each in kills for word in each["outcome"].split() if word.startswith("SIG")]
+    drawing = sum(each["outcome"].count(DRAWING) for each in kills)
+    if signals:
+        names = ", ".join(f"{count:,} {name}" for name, count in Counter(signals).most_common())
+        lines += [
+            "",
+            f"Signals that met a running command: {names}; {drawing:,} of them while figures and page were made.",
+        ]
+    for each in failures:
+        again = f"--only {each['kind']} --subject {each['subject']} --seed {each['seed']}"
+        lines += ["", f"{each['outcome']}", f"    again: python scripts/faults.py {work} {again}"]
     return "\n".join(lines)
+
+
+def _failed(entry: dict[str, str]) -> bool:
+    return entry["outcome"].split(":")[0] not in SOUND
+
+
+def aim(kind: str, subject: str) -> float:
+    """How often a kind is to be tried on a subject; a sweep side by side is a second sweep, whose jobs start slowly."""
+    return AIMS[kind] * (0.3 if subject == SIDE_BY_SIDE else 1)
+
+
+class Hang(Exception):
+    """A process that did not end in time, and was ended."""
+
+
+class Sound(NamedTuple):
+    """A run to which nothing happened: its folder, seconds, and those of the processor in all and before drawing."""
+
+    path: Path
+    seconds: float
+    processor: float
+    drawing: float
 
 
 class Campaign:
@@ -120,10 +190,14 @@ class Campaign:
         work.mkdir(parents=True, exist_ok=True)
         if not self.inputs.is_dir():
             _in_fork(lambda: reference_runs.prepare(self.inputs), seconds=600)
-        self.tries: Counter[tuple[str, str]] = Counter()
+        self.tries: Counter[tuple[str, str]] = Counter()  # begun or ended, those that missed left out
+        self.seeds: Counter[tuple[str, str]] = Counter()  # the next seed
         if (work / "tries.csv").is_file():
             with (work / "tries.csv").open(encoding="utf-8", newline="") as file:
-                self.tries.update((each["kind"], each["subject"]) for each in csv.DictReader(file))
+                for each in csv.DictReader(file):
+                    subject = each["kind"], each["subject"]
+                    self.tries[subject] += not each["outcome"].startswith("missed")
+                    self.seeds[subject] = max(self.seeds[subject], int(each["seed"]) + 1)
         else:
             (work / "tries.csv").write_text(",".join(LINE) + "\n", encoding="utf-8")
         _load_everything(self.inputs)
@@ -132,33 +206,54 @@ class Campaign:
         """What a kind of fault is tried on."""
         if kind == "input":
             return sorted(_readers())
-        return FAMILIES if kind == "model" else sorted(_commands())
+        if kind == "model":
+            return FAMILIES
+        runs_only = kind in ("folder", "unfinished", "page")
+        return sorted(name for name in _commands() if not (runs_only and name in NO_RUNS))
+
+    def make_sound(self, kinds: Sequence[str], only: Sequence[str] | None, workers: int) -> None:
+        """Run every command that will be tried once, all at a time, so that its seconds are those of a busy machine."""
+        kinds = [kind for kind in kinds if kind not in ("input", "model")]
+        needed = {each for kind in kinds for each in self.subjects(kind) if only is None or each in only}
+        for names in (["map"] if "report" in needed else [], sorted(needed)):  # a report is that of a map
+            for _, problem in side_by_side(lambda name, _: self.sound(name) and None, iter(names), workers):
+                if problem:
+                    raise SystemExit(problem[0])
 
     def next_try(
         self, kinds: Sequence[str], only: Sequence[str] | None, most: int | None
     ) -> tuple[str, str, int] | None:
-        """The kind and subject that were tried least, kinds in turn, with their next seed."""
+        """The kind and subject that is furthest from its aim, with its next seed; None where all have reached it."""
         open_ = [(kind, each) for kind in kinds for each in self.subjects(kind) if only is None or each in only]
-        open_ = [each for each in open_ if most is None or self.tries[each] < most]
-        if not open_:
+        done = {each: self.tries[each] / (most or aim(*each)) for each in open_}
+        chosen = min(open_, key=lambda each: done[each], default=None)
+        if chosen is None or done[chosen] >= 1:
             return None
-        chosen = min(open_, key=lambda each: (self.tries[each], kinds.index(each[0])))
-        return (*chosen, self.tries[chosen])
+        self.tries[chosen] += 1
+        self.seeds[chosen] += 1
+        return (*chosen, self.seeds[chosen] - 1)
 
     def note(self, kind: str, subject: str, seed: int, outcome: str, seconds: float) -> None:
-        """Add a try to the table."""
-        self.tries[kind, subject] += 1
+        """Add a try that ended to the table; one that missed is tried again with another seed."""
+        self.tries[kind, subject] -= outcome.startswith("missed")
         with (self.work / "tries.csv").open("a", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerow((kind, subject, seed, outcome, f"{seconds:.2f}"))
 
-    def attempt(self, kind: str, subject: str, seed: int) -> tuple[str, float]:
+    def try_one(self, chosen: tuple[str, str, int], worker: int) -> tuple[str, float]:
+        """A try in the folder of a worker."""
+        return self.attempt(*chosen, f"now-{worker}")
+
+    def attempt(self, kind: str, subject: str, seed: int, place: str = "now") -> tuple[str, float]:
         """What came of a try, and how long it took."""
         began = time.monotonic()
-        folder = self.work / "now"
+        folder = self.work / place
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        outcome = KINDS[kind](self, subject, random.Random(f"{kind} {subject} {seed}"), folder)
-        return outcome, time.monotonic() - began
+        try:
+            outcome = KINDS[kind](self, subject, random.Random(f"{kind} {subject} {seed}"), folder)
+        except Hang as hang:
+            outcome = f"failed: hangs: {hang}"
+        return " ".join(outcome.split()), time.monotonic() - began
 
     # --- the kinds ---------------------------------------------------------------------------------------------------
 
@@ -184,63 +279,118 @@ class Campaign:
 
     def kill(self, command: str, chance: random.Random, folder: Path) -> str:
         """Kill a command up to three times, at any moment of it, and let it go on."""
-        sound, seconds = self.sound(command)
+        sound, signals, left = self.sound(command), list[str](), 1.0
+        path = folder / "run"
         for _ in range(chance.randint(1, 3)):
             number = chance.choice((signal.SIGKILL, signal.SIGTERM, signal.SIGINT))
-            code, told = self.run(command, folder / "run", after=chance.uniform(0, seconds), kill=number)
+            share, late, group = chance.random(), chance.random() < 0.25, chance.random() < 0.5
+            late = late and sound.drawing < sound.processor
+            seconds = share * (sound.processor - sound.drawing if late else left * sound.drawing)
+            begun = _Moment(path if late else None, seconds, command == SIDE_BY_SIDE)
+            code, told = self.run(command, path, moment=begun, kill=number, group=group)
             if code == 70 or ("Traceback" in told and number != signal.SIGKILL):
                 return f"failed: a traceback after {number.name}: {_last(told)}"
-        return self.compare(command, folder / "run", sound, self.run(command, folder / "run"))
+            if not begun.came:
+                break
+            drawing = command == "report" or _is_finished(path)
+            signals.append(f"{number.name} {share:.2f}{' ' + DRAWING if drawing else ''}")
+            left = max(0.2, left - 0.8 * share) if not late else left
+        outcome = self.compare(command, path, sound.path, self.run(command, path))
+        return outcome if outcome != "same" else f"same: {', '.join(signals)}" if signals else "missed"
 
     def double(self, command: str, chance: random.Random, folder: Path) -> str:
         """Start a command again while it runs."""
-        sound, seconds = self.sound(command)
+        sound = self.sound(command)
         path = folder / "run"
         first = self.start(command, path)
-        time.sleep(chance.uniform(0, 0.8 * seconds))
-        second = self.run(command, path)
-        ended = _wait(first, 3 * seconds + 60), (path.parent / "run.log").read_text(errors="replace")
+        time.sleep(chance.uniform(0, 0.8 * sound.seconds))
+        second = self.run(command, path, log="second")
+        ended = _wait(first, 2 * sound.seconds + PATIENCE), (folder / "run.log").read_text(errors="replace")
         for code, told in (ended, second):
             if code not in (0, 2) or "Traceback" in told:
                 return f"failed: exit code {code}: {_last(told)}"
-        return self.compare(command, path, sound, self.run(command, path))
+        return self.compare(command, path, sound.path, self.run(command, path))
 
     def folder(self, command: str, chance: random.Random, folder: Path) -> str:
         """Damage a file of a run folder, finished or not."""
-        sound, seconds = self.sound(command)
+        sound = self.sound(command)
         path = folder / "run"
         if chance.random() < 0.5:
-            shutil.copytree(sound, path)
+            shutil.copytree(sound.path, path)
         else:
-            self.run(command, path, after=chance.uniform(0.2, 0.95) * seconds, kill=signal.SIGKILL)
+            moment = _Moment(None, chance.uniform(0.2, 0.95) * sound.processor, command == SIDE_BY_SIDE)
+            self.run(command, path, moment=moment)
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else []
         if not files:
-            return "same"
+            return "missed"
         damaged = damage(chance.choice(files), chance)
-        code, told = self.cli(["report", str(path)], folder / "report.log", seconds + 60)
+        code, told = self.cli(["report", str(path)], folder / "report.log", sound.seconds + PATIENCE)
         if code not in (0, 2) or "Traceback" in told:
             return f"failed: report, {damaged}: exit code {code}: {_last(told)}"
+        if code == 2 and str(path) not in told:
+            return f"failed: report, {damaged}: no file is named: {_last(told)}"
         code, told = self.run(command, path)
         if code == 2 and "Traceback" not in told:
             return "refused" if str(path) in told else f"failed: {damaged}: no file is named: {_last(told)}"
-        outcome = self.compare(command, path, sound, (code, told))
+        outcome = self.compare(command, path, sound.path, (code, told))
         return outcome if outcome == "same" else f"{outcome} ({damaged})"
+
+    def unfinished(self, command: str, chance: random.Random, folder: Path) -> str:
+        """Report a run that has only some of its rows, or rows with empty cells, alone or beside a sound one."""
+        sound = self.sound(command)
+        path = folder / "run"
+        shutil.copytree(sound.path, path)
+        for each in (path, *(job.parent for job in path.glob("jobs/*/run.json"))):
+            thin_out(each, chance)
+        others = [str(sound.path)] if chance.random() < 0.2 else []
+        words = ["report", str(path), *others, "--out", str(path / "report.html")]
+        code, told = self.cli(words, folder / "report.log", sound.seconds + PATIENCE)
+        if code not in (0, 2) or "Traceback" in told:
+            return f"failed: exit code {code}: {_last(told)}"
+        return "same" if code == 0 else "refused" if str(path) in told else f"failed: no file is named: {_last(told)}"
 
     def limit(self, command: str, chance: random.Random, folder: Path) -> str:
         """Let no file grow beyond a size, as on a disk that is full."""
-        sound, _ = self.sound(command)
+        sound = self.sound(command)
         path = folder / "run"
-        most = chance.randint(100, max(file.stat().st_size for file in sound.rglob("*") if file.is_file()))
+        sizes = sorted(file.stat().st_size for file in sound.path.rglob("*") if file.is_file())
+        most = chance.randint(50, max(100, chance.choice(sizes)))
         code, told = self.run(command, path, file_size=most)
         if code not in (0, 1, 2) or "Traceback" in told:
             return f"failed: at {most} bytes: exit code {code}: {_last(told)}"
-        return self.compare(command, path, sound, self.run(command, path))
+        return self.compare(command, path, sound.path, self.run(command, path))
+
+    def tmpfs(self, command: str, chance: random.Random, folder: Path) -> str:
+        """Write to a small disk until it is full, and go on when it has grown."""
+        sound = self.sound(command)
+        disk = folder / "disk"
+        disk.mkdir()
+        whole = sum(file.stat().st_size + 4096 for file in sound.path.rglob("*"))
+        most = int(whole * chance.uniform(0.02, 1.1)) // 4096 * 4096 + 4096
+        path = disk / "run"
+        try:
+            mount = ["mount", "-t", "tmpfs", "-o", f"size={most}", "tmpfs", str(disk)]
+            if subprocess.run(mount, capture_output=True).returncode:
+                return "not tried: no right to mount"
+        except FileNotFoundError:
+            return "not tried: there is no mount"
+        try:
+            code, told = self.run(command, path, log=folder / "run.log")
+            if code not in (0, 1, 2) or "Traceback" in told:
+                return f"failed: on a disk of {most} bytes: exit code {code}: {_last(told)}"
+            subprocess.run(["mount", "-o", f"remount,size={4 << 30}", str(disk)], check=True)
+            again = self.run(command, path, log=folder / "run.log")
+            return self.compare(command, path, sound.path, again)
+        finally:
+            subprocess.run(["umount", "-l", str(disk)], check=False)
 
     def page(self, command: str, chance: random.Random, folder: Path) -> str:
         """Put text that is code into every text of a run, and open its page."""
-        sound, _ = self.sound(command)
+        browser = shutil.which("chromium")
+        if browser is None:
+            return "not tried: there is no Chromium"
         path = folder / "run"
-        shutil.copytree(sound, path)
+        shutil.copytree(self.sound(command).path, path)
         (path / "rows.parquet").unlink(missing_ok=True)
         rows = list(csv.reader((path / "rows.csv").read_text(encoding="utf-8").splitlines()))
         for row in chance.sample(rows[1:], min(20, len(rows) - 1)):
@@ -250,8 +400,7 @@ class Campaign:
         code, told = self.cli(["report", str(path)], folder / "report.log", 60)
         if code not in (0, 2) or "Traceback" in told:
             return f"failed: report: exit code {code}: {_last(told)}"
-        browser = shutil.which("chromium")
-        if code == 2 or browser is None:
+        if code == 2:
             return "refused"
         command_line = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000"]
         shown = subprocess.run([*command_line, "--dump-dom", (path / "report.html").as_uri()], capture_output=True)
@@ -259,54 +408,77 @@ class Campaign:
 
     # --- commands ----------------------------------------------------------------------------------------------------
 
-    def sound(self, command: str) -> tuple[Path, float]:
-        """The run folder of a command to which nothing happened, and its seconds."""
-        path, told = self.work / "sound" / command, self.work / "sound" / f"{command}.seconds"
-        if not told.is_file():
+    def sound(self, command: str) -> Sound:
+        """The run of a command to which nothing happened; made if it is not there."""
+        path, record = self.work / "sound" / command, self.work / "sound" / f"{command}.json"
+        if not record.is_file():
             shutil.rmtree(path, ignore_errors=True)
             path.parent.mkdir(exist_ok=True)
             began = time.monotonic()
-            code, printed = self.run(command, path)
+            moment = _Moment(None if command in NO_RUNS else path, 1e9, command == SIDE_BY_SIDE)
+            process = self.start(command, path)
+            code = _wait(process, 600, moment=moment)
             if code:
-                raise SystemExit(f"{command} does not run at all: {printed}")
-            told.write_text(str(time.monotonic() - began))
-        return path, float(told.read_text())
+                printed = path.with_name(f"{command}.log").read_text(errors="replace")
+                raise RuntimeError(f"{command} does not run at all: exit code {code}: {_last(printed)}")
+            record.write_text(json.dumps((time.monotonic() - began, moment.last, moment.base or moment.last)))
+        return Sound(path, *json.loads(record.read_text()))
 
-    def start(self, command: str, path: Path, **limits: Any) -> int:
+    def start(self, command: str, path: Path, log: Path | None = None, **limits: Any) -> int:
         """Begin a command, or go on with it, and return its process."""
+        if command == "report" and not path.is_dir():
+            shutil.copytree(self.sound("map").path, path, ignore=shutil.ignore_patterns(*DRAWN))
         words = _commands()[command].replace("$IN", str(self.inputs)).split()
-        return _fork(
-            lambda: _main([*words, "--out", str(path), "--resume"]), path.parent / f"{path.name}.log", **limits
-        )
+        words = [word.replace("$OUT", str(path)) for word in words]
+        words += ["--out", str(path), "--resume"] if command not in NO_RUNS else []
+        return _fork(lambda: _main(words), log or path.with_name(f"{path.name}.log"), **limits)
 
     def run(
-        self, command: str, path: Path, *, after: float | None = None, kill: int = signal.SIGKILL, **limits: Any
+        self,
+        command: str,
+        path: Path,
+        *,
+        moment: "_Moment | None" = None,
+        kill: int = signal.SIGKILL,
+        group: bool = False,
+        log: Path | str | None = None,
+        **limits: Any,
     ) -> tuple[int, str]:
-        """Run a command to its end, or kill it after some seconds; its exit code and what it printed."""
-        process = self.start(command, path, **limits)
-        code = _wait(process, 120 if after is None else after, kill=kill)
-        return code, (path.parent / f"{path.name}.log").read_text(errors="replace")
+        """Run a command to its end, or kill it at a moment; its exit code and what it printed."""
+        told = path.with_name(f"{log or path.name}.log") if not isinstance(log, Path) else log
+        process = self.start(command, path, told, **limits)
+        code = _wait(process, self.sound(command).seconds + PATIENCE, moment=moment, kill=kill, group=group)
+        return code, told.read_text(errors="replace")
 
     def cli(self, words: Sequence[str], log: Path, seconds: float) -> tuple[int, str]:
         """Run a command line; its exit code and what it printed."""
         return _wait(_fork(lambda: _main(words), log), seconds), log.read_text(errors="replace")
 
     def compare(self, command: str, path: Path, sound: Path, ended: tuple[int, str]) -> str:
-        """Whether a run that ended has the rows and weights of the sound one."""
+        """Whether a run that ended has the rows, weights and files of the sound one."""
         code, told = ended
-        if code or "Traceback" in told:
+        exported = command == "export" and code == 2 and f"{path} is already there" in told  # the first had ended
+        if (code and not exported) or "Traceback" in told:
             return f"failed: exit code {code}: {_last(told)}"
-        lines = [(each / "rows.csv").read_text(encoding="utf-8").splitlines() for each in (sound, path)]
-        lost, new = Counter(lines[0]) - Counter(lines[1]), Counter(lines[1]) - Counter(lines[0])
-        if lost or new:
-            return f"failed: {lost.total()} rows lost or changed, {new.total()} new: {next(iter(lost or new))[:80]}"
-        for file in sound.rglob("*.safetensors"):
-            other = path / file.relative_to(sound)
-            if not other.is_file() or _tensors(other) != _tensors(file):
-                return f"failed: {file.relative_to(sound)} differs"
-        left = {str(file.relative_to(path)) for file in path.rglob("*")}
-        left -= {str(file.relative_to(sound)) for file in sound.rglob("*")}
-        return f"failed: litter: {sorted(left)[:3]}" if left else "same"
+        files, expected = ({str(file.relative_to(each)) for file in each.rglob("*")} for each in (path, sound))
+        if missing := expected - files:
+            return f"failed: missing: {sorted(missing)[:3]}"
+        if litter := {file for file in files - expected if not file.endswith(".log")}:
+            return f"failed: litter: {sorted(litter)[:3]}"
+        for name in sorted(expected):
+            one, other = sound / name, path / name
+            if name == "rows.csv":
+                lines = [each.read_text(encoding="utf-8").splitlines() for each in (one, other)]
+                lost, new = Counter(lines[0]) - Counter(lines[1]), Counter(lines[1]) - Counter(lines[0])
+                if lost or new:
+                    what = next(iter(lost or new))[:80]
+                    return f"failed: {lost.total()} rows lost or changed, {new.total()} new: {what}"
+                continue
+            content = _tensors if one.suffix == ".safetensors" else Path.read_bytes
+            compared = one.suffix == ".safetensors" or (command == "export" and one.is_file())
+            if compared and content(one) != content(other):
+                return f"failed: {name} differs"
+        return "same"
 
 
 def _tensors(path: Path) -> tuple[Any, bytes]:
@@ -316,9 +488,7 @@ def _tensors(path: Path) -> tuple[Any, bytes]:
     return json.loads(content[8:end]), content[end:]
 
 
-KINDS: dict[str, Callable[[Campaign, str, random.Random, Path], str]] = {
-    kind: getattr(Campaign, kind) for kind in ("input", "model", "folder", "kill", "double", "limit", "page")
-}
+KINDS: dict[str, Callable[[Campaign, str, random.Random, Path], str]] = {kind: getattr(Campaign, kind) for kind in AIMS}
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
@@ -399,6 +569,35 @@ def damage(path: Path, chance: random.Random) -> str:
     return f"{path.name} {way}"
 
 
+def thin_out(folder: Path, chance: random.Random) -> None:
+    """Leave a run as a kill, or a hand, might: some of its rows, some cells empty, not finished."""
+    rows = list(csv.DictReader((folder / "rows.csv").read_text(encoding="utf-8").splitlines()))
+    for _ in range(chance.randint(1, 3)):
+        way = chance.choice(("cut", "thin", "without", "only", "empty", "number"))
+        column = chance.choice([name for name in (rows or [{}])[0] if len({row[name] for row in rows}) > 1] or [""])
+        value = chance.choice(rows)[column] if rows and column else None
+        if way == "cut":
+            rows = rows[: chance.randrange(len(rows) + 1)]
+        elif way == "thin":
+            rows = [row for row in rows if chance.random() < 0.3]
+        elif way in ("without", "only") and value is not None:
+            rows = [row for row in rows if (row[column] == value) == (way == "only")]
+        elif value is not None:
+            numbers = ("nan", "inf", "-1", "1e300", "0") if column in ("value", "low", "high", "floor") else ("", "7")
+            for row in rows:
+                if row[column] == value:
+                    row[column] = "" if way == "empty" else chance.choice(numbers)
+    header = (folder / "rows.csv").read_text(encoding="utf-8").splitlines()[0].split(",")
+    with (folder / "rows.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, header, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    (folder / "rows.parquet").unlink(missing_ok=True)
+    facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    facts |= {"rows": len(rows), "status": chance.choice(("running", "interrupted", "finished")), "finished": None}
+    (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
+
+
 def damage_model(folder: Path, chance: random.Random) -> None:
     """Damage a file of a model's folder, or let an index name what must not be read."""
     if chance.random() < 0.1:
@@ -465,11 +664,29 @@ def _content(source: str | bytes) -> bytes:
     return whole if source.endswith(".json") else whole[:3000].rpartition(b"\n")[0] + b"\n"
 
 
+SIDE_BY_SIDE = "sweep-parallel"  # whose jobs are processes of their own
+SWEEP = f"sweep map --grid model=$IN/gpt2,$IN/bert {reference_runs.PLANTED} --words 60 --points 0"
+MORE = {
+    "sweep": SWEEP,
+    SIDE_BY_SIDE: f"{SWEEP} --parallel 2",
+    "reproduce": "reproduce jexus2020 --scale smoke --only freeze:11",
+    "report": "report $OUT",
+    "export": "export $IN/bert $OUT --to transformers --layer 1",
+}
+
+
+SMALLER = {  # of commands whose reference run takes long; what they leave out is the same code again
+    "map": "map $IN/bert " + reference_runs.PLANTED + " --layers 0,2 --words 60 --points 12 --tsne-perplexity 5",
+    "drift": f"{reference_runs.DRIFT} {reference_runs.OTHERS} --plans freeze:0,last:1",
+    "transfer": f"transfer $IN/bert {reference_runs.NLI} {reference_runs.TRAIN} --plans freeze:-1,freeze:2 --rate 1e-3",
+}
+
+
 def _commands() -> dict[str, str]:
-    """A small command line of every recipe, and of a sweep."""
+    """A small command line of every recipe, of sweeps, and of what else writes a folder."""
     from isogloss.recipes.recipe import RECIPES
 
-    lines = dict.fromkeys([*RECIPES, "sweep"], "")
+    lines = dict.fromkeys(RECIPES, "") | MORE | SMALLER
     for line in reference_runs.RECIPES.values():
         name = line.split()[0]
         if name in lines and not lines[name] and "$OUT" not in line:
@@ -484,8 +701,9 @@ def _load_everything(inputs: Path) -> None:
     for module in pkgutil.walk_packages(isogloss.__path__, "isogloss."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    import matplotlib.pyplot  # noqa: F401
-
+    for name in ("matplotlib.pyplot", "openTSNE", "sklearn.manifold", "pandas", "pyarrow.parquet"):
+        with suppress(ImportError):
+            importlib.import_module(name)
     from isogloss.stack.load import load
 
     for family in FAMILIES:
@@ -529,11 +747,12 @@ def _read_or_refused(read: Callable[[], Any], path: Path, seconds: float) -> str
             outcome = f"failed: {type(error).__name__}: {str(error)[:150]} at {_place(error)}"
         os.write(writer, outcome.replace("\n", " ").encode(errors="replace"))
 
-    code = _wait(_fork(told, Path(os.devnull)), seconds)
-    os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        outcome = pipe.read().decode()
-    return outcome or f"failed: {'hangs' if code == -signal.SIGKILL else f'died with {code}'}"
+        try:
+            code = _wait(_fork(told, Path(os.devnull)), seconds)
+        finally:
+            os.close(writer)
+        return pipe.read().decode() or f"failed: died with {code}"
 
 
 def _place(error: BaseException) -> str:
@@ -550,10 +769,11 @@ def _fork(work: Callable[[], Any], log: Path, *, file_size: int | None = None) -
     code = 1
     try:
         os.setpgid(0, 0)
+        LIBC.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it does not outlive the campaign
         out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(out, 1)
         os.dup2(out, 2)
-        sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w")) for number in (1, 2))
+        sys.stdout, sys.stderr = (io.TextIOWrapper(io.FileIO(number, "w", closefd=False)) for number in (1, 2))
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         if file_size is not None:
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -573,28 +793,92 @@ def _fork(work: Callable[[], Any], log: Path, *, file_size: int | None = None) -
             os._exit(code)
 
 
-def _wait(process: int, seconds: float, *, kill: int = signal.SIGKILL) -> int:
-    """The exit code of a process that is sent a signal after some seconds; negative where a signal ended it."""
-    end, sent = time.monotonic() + seconds, False
+class _Moment:
+    """When a process is to be sent a signal: after so many seconds of its processor, or of the clock.
+
+    folder: the run folder whose rows must be finished before the seconds begin to count. `came` says whether it came
+    to that, `last` the seconds when it was last looked at, and `base` those at which the rows were finished.
+    """
+
+    def __init__(self, folder: Path | None, seconds: float, by_clock: bool) -> None:
+        self.folder, self.seconds, self.by_clock = folder, seconds, by_clock
+        self.began, self.last, self.came = time.monotonic(), 0.0, False
+        self.base = 0.0 if folder is None else None
+
+    def has_come(self, process: int) -> bool:
+        """Look at a process that has not been waited for."""
+        if self.by_clock:
+            self.last = time.monotonic() - self.began
+        else:
+            self.last = time.clock_gettime((~process << 3) | 2)  # Linux: the processor's time of another process
+        if self.base is None and self.folder is not None and _is_finished(self.folder):
+            self.base = self.last
+        self.came = self.base is not None and self.last >= self.base + self.seconds
+        return self.came
+
+
+def _is_finished(folder: Path) -> bool:
+    try:
+        return '"status": "finished"' in (folder / "run.json").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
+def _load() -> float:
+    """How many times longer work takes because more processes want to run than there are processors."""
+    return max(1.0, os.getloadavg()[0] / len(os.sched_getaffinity(0)))
+
+
+def _wait(
+    process: int, seconds: float, *, moment: _Moment | None = None, kill: int = signal.SIGKILL, group: bool = False
+) -> int:
+    """The exit code of a process, negative where a signal ended it, which is sent one when its moment has come.
+
+    It is a Hang where it does not end in so many seconds, on a busy machine in more, or 20 after the signal.
+    """
+    began, sent = time.monotonic(), False
     while True:
         ended, status = os.waitpid(process, os.WNOHANG)
         if ended:
             if kill == signal.SIGKILL and sent:
-                _end_group(process)
+                _signal_group(process, signal.SIGKILL)
             return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > end:
-            if sent:  # a polite signal was not enough
-                kill = signal.SIGKILL
-            os.kill(process, kill)
-            sent, end = True, time.monotonic() + 20
-        time.sleep(0.005)
+        if not sent and moment is not None and moment.has_come(process):
+            _signal_group(process, kill) if group else os.kill(process, kill)
+            began, seconds, sent = time.monotonic(), 20.0, True
+        if time.monotonic() - began > seconds and time.monotonic() - began > seconds * _load():
+            _signal_group(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            raise Hang(f"after {time.monotonic() - began:.0f} s{' from a signal' if sent else ''}")
+        time.sleep(0.002)
 
 
-def _end_group(process: int) -> None:
+def _signal_group(process: int, number: int) -> None:
     try:
-        os.killpg(process, signal.SIGKILL)
+        os.killpg(process, number)
     except ProcessLookupError:
         return
+
+
+def side_by_side(work: Callable[[Any, int], Any], items: Iterator[Any], workers: int) -> Iterator[tuple[Any, Any]]:
+    """Each item with what `work(item, worker)` returns in a process of its own, `workers` at a time, as they end."""
+    free, running = list(range(workers)), dict[int, tuple[Any, int, int, Path]]()
+    while True:
+        while free and (item := next(items, None)) is not None:
+            worker, (reader, writer) = free.pop(), os.pipe()
+            log = Path(tempfile.gettempdir()) / f"faults-{os.getpid()}-{worker}.log"
+            process = _fork(lambda: os.write(writer, json.dumps(work(item, worker)).encode()), log)  # noqa: B023
+            os.close(writer)
+            running[process] = item, worker, reader, log
+        if not running:
+            return
+        item, worker, reader, log = running.pop(os.wait()[0])
+        answer = os.read(reader, 1 << 16)
+        os.close(reader)
+        free.append(worker)
+        problem = (f"failed: the campaign: {_last(log.read_text(errors='replace'))}", 0.0)
+        log.unlink()
+        yield item, json.loads(answer) if answer else problem
 
 
 def _in_fork(work: Callable[[], Any], *, seconds: float) -> None:

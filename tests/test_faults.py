@@ -3,9 +3,11 @@
 import gzip
 import json
 import lzma
+import os
 import pickle
 import re
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,10 +15,14 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import isogloss as ig
-from isogloss import cli
+from isogloss import cli, files
 from isogloss.errors import MOST, InputError
+from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import read_grid
+from isogloss.report import VIEWS, write_page
+from isogloss.runs.run import read_facts, read_rows, start
+from isogloss.runs.table import row
 from isogloss.stack.load import load
 from isogloss.stack.stack import layer_list
 from isogloss.text.readers import lines
@@ -242,3 +248,88 @@ def test_a_model_that_is_no_number_is_blamed_and_not_the_text(model):
     save_file(weights | {name: weights[name] * float("nan")}, model / "model.safetensors", {"format": "pt"})
     with pytest.raises(InputError, match=r"model gives states that are no numbers from layer 2 on"):
         ig.vectors(load(model), ig.Corpus("en", ["yes", "no"]))
+
+
+def test_a_name_that_is_a_formula_is_no_formula_in_the_table(tmp_path):
+    """A spreadsheet computes what begins with `=`; read back, the name is what it was."""
+    names = ["=HYPERLINK(1)", "+1", "-2", "@x", "'=1", "'t Gooi", "mini"]
+    facts = {"command": "map", "arguments": {}, "seed": 0, "model": "m", "hashes": {}}
+    with start(tmp_path / "run", facts) as run:
+        run.append(row("cka", -0.5, model=name, seed=0) for name in names)
+        run.finish()
+    written = [line.split(",")[8] for line in (tmp_path / "run" / "rows.csv").read_text().splitlines()[1:]]
+    assert written == ["'=HYPERLINK(1)", "'+1", "'-2", "'@x", "''=1", "'t Gooi", "mini"]
+    assert list(read_rows(tmp_path / "run")["model"]) == names
+    with start(tmp_path / "run", facts, resume=True) as run:
+        assert [entry["model"] for entry in run.rows] == names
+
+
+def test_a_kill_between_the_end_of_a_run_and_its_tidying_leaves_no_litter(tiny, tmp_path):
+    folder, text = tmp_path / "jobs" / "seed-0", [ig.Corpus(code, list("abcdef")) for code in ("qaa", "qab")]
+    ig.map(tiny("bert"), *text, points=0, out=folder)
+    for again in (
+        lambda: ig.map(tiny("bert"), *text, points=0, out=folder, resume=True),
+        lambda: run_jobs([Job("seed-0", "map", {"points": 0}, folder, {})]),
+    ):
+        (folder / "scratch" / "0").mkdir(parents=True)
+        (folder / ".lock").touch()
+        finished = read_facts(folder)["finished"]
+        again()
+        assert {path.name for path in folder.iterdir()} == {"run.json", "rows.csv", "rows.parquet"}
+        assert read_facts(folder)["finished"] == finished
+
+
+def test_a_finished_run_that_lost_its_parquet_writes_it_again(tiny, tmp_path):
+    text = [ig.Corpus(code, list("abcdef")) for code in ("qaa", "qab")]
+    rows = ig.map(tiny("bert"), *text, points=0, out=tmp_path / "run")
+    (tmp_path / "run" / "rows.parquet").unlink()
+    again = ig.map(tiny("bert"), *text, points=0, out=tmp_path / "run", resume=True)
+    assert again.equals(rows) and (tmp_path / "run" / "rows.parquet").is_file()
+
+
+def test_a_page_over_runs_with_other_language_pairs_says_so(tmp_path):
+    for name, targets in (("one", ("nl", "de")), ("two", ("nl",))):
+        with start(tmp_path / name, {"command": "map", "arguments": {}, "model": name, "depth": 2}) as run:
+            at = {"model": name, "source": "en", "method": "centred", "unit": "sentence", "data": "text"}
+            run.append(row("p@1", 0.5, layer=layer, n=9, target=code, **at) for code in targets for layer in (1, 2))
+            run.finish()
+    page = write_page([tmp_path / "one", tmp_path / "two"], tmp_path / "page.html", figures=False)
+    text = Path(page).read_text(encoding="utf-8")
+    assert "Averages of one are over 2 pairs of languages, of which the other runs on this page share 1" in text
+    assert "Averages of two" not in text
+    alone = write_page([tmp_path / "one"], tmp_path / "page.html", figures=False)
+    assert "Averages of" not in Path(alone).read_text(encoding="utf-8")
+
+
+def test_a_kill_while_a_page_is_drawn_leaves_no_litter_and_another_report_is_left_alone(tmp_path):
+    with start(tmp_path / "run", {"command": "map", "arguments": {}, "model": "mini", "depth": 2}) as run:
+        at = {"model": "mini", "source": "en", "method": "centred", "unit": "sentence", "data": "text"}
+        run.append(row("p@1", 0.5, layer=layer, n=9, target="nl", **at) for layer in (1, 2))
+        run.finish()
+    figures = tmp_path / "run" / "figures"
+    figures.mkdir()
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    machine = files._process().removeprefix(str(os.getpid()))
+    for process, died in ((ended.pid, True), (os.getppid(), False)):
+        left = [figures / f".a.png.{process}{machine}.part", tmp_path / "run" / f".report.html.{process}{machine}.part"]
+        for path in left:
+            path.touch()
+        write_page([tmp_path / "run"], tmp_path / "run" / "report.html", figures=False)
+        assert [path.exists() for path in left] == [not died, not died]
+
+
+def test_a_run_that_lacks_rows_is_reported_or_refused_by_name(tmp_path, monkeypatch):
+    with start(tmp_path / "run", {"command": "drift", "arguments": {}, "model": "mini"}) as run:
+        at = {"model": "mini", "plan": "last:1", "unit": "token", "data": "held-out", "seed": 0}
+        run.append(
+            row("perplexity", 9.0 - step, step=step, target=code, **at) for code in ("nl", "de") for step in (0, 2)
+        )
+    write_page([tmp_path / "run"], tmp_path / "page.html", figures=False)  # without the others, pooled
+
+    def lacking(_):
+        raise IndexError("list index out of range")
+
+    monkeypatch.setitem(VIEWS, "drift", lacking)
+    with pytest.raises(InputError, match=r"run lacks rows that its page needs \(list index out of range\); resume"):
+        write_page([tmp_path / "run"], tmp_path / "page.html", figures=False)

@@ -1,16 +1,17 @@
 """Files and folders that appear whole or not at all: written beside their place, flushed to disk, then moved there."""
 
 import os
-import random
+import platform
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from zlib import crc32
 
 from filelock import FileLock
 
-_MARK = random.SystemRandom().randrange(10**6)  # machines that share a disk may have processes of the same number
+_MARK = crc32(platform.node().encode()) % 10**6  # machines that share a disk may have processes of the same number
 
 
 @contextmanager
@@ -101,11 +102,30 @@ def is_leftover(path: Path) -> bool:
     return path.name.startswith(".") and path.name.endswith(".part")
 
 
-def clear_leftovers(folder: Path) -> None:
-    """Remove what a kill left half-written in this folder; what was about to be replaced comes back."""
+def clear_leftovers(folder: Path, *, locked: bool = True) -> None:
+    """Remove what a kill left half-written in this folder; what was about to be replaced comes back.
+
+    locked: whether no other process can be writing here; otherwise what belongs to one that runs, or to another
+    machine, is left alone.
+    """
     for path in sorted(filter(is_leftover, folder.iterdir() if folder.is_dir() else ())):
+        if not locked and not _has_died(path):
+            continue
         replaced = re.fullmatch(r"\.(.+)\.\d+\.old\.part", path.name)
         if replaced and not (folder / replaced[1]).exists():
             path.replace(folder / replaced[1])
             continue
         shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def _has_died(leftover: Path) -> bool:
+    """Whether the process that was writing this file or folder ran on this machine and runs no more."""
+    number = re.search(rf"\.(\d+){_MARK:06d}(\.old)?\.part$", leftover.name)
+    try:
+        if number is not None:
+            os.kill(int(number[1]), 0)  # sends nothing
+    except ProcessLookupError:
+        return True
+    except OSError:  # of another user
+        return False
+    return False

@@ -231,6 +231,18 @@ def test_scores_are_drawn_by_plan(seeds, tmp_path):
     assert {"transfer-nli.png", "transfer-nli.svg"} <= names
 
 
+def test_plans_of_different_kinds_are_not_joined_by_lines(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(draw_matplotlib, "save", lambda sheet, *_: drawn.append(sheet) or [])
+    for plans, joined in ((("freeze:-1", "freeze:8"), True), (("freeze:8", "reinit:1-2"), False)):
+        figure = transfer_view(run_of(made(plans=plans))).figures[0]
+        assert {line.dots for line in figure.panels[0].lines} == {not joined}
+        with drawing():
+            write_figure(figure, tmp_path)
+    reaches = [path.get_extents().height for line in drawn[1].axes[0].collections for path in line.get_paths()]
+    assert reaches == pytest.approx([0.04, 0.04, 0.02, 0.02])  # of English, and of the others: a stroke a plan
+
+
 def test_the_interval_of_a_single_plan_is_drawn(tmp_path, monkeypatch):
     drawn = []
     monkeypatch.setattr(draw_matplotlib, "save", lambda sheet, *_: drawn.append(sheet) or [])

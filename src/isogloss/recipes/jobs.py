@@ -40,7 +40,7 @@ from typing import Any
 from isogloss.errors import InputError, JobsFailed, ended_in_order
 from isogloss.progress import progress
 from isogloss.recipes.recipe import find_recipe, recorded_arguments
-from isogloss.runs.run import is_finished, read_facts
+from isogloss.runs.run import clear_finished, is_finished, read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between looks at processes
@@ -137,6 +137,9 @@ def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor:
         several = gpus > 1 or (parallel > 1 and len(left) > 1)
         executor = side_by_side(parallel, gpus) if several else one_by_one
     refuse_others(jobs)
+    for job in jobs:
+        if job not in left:
+            clear_finished(job.folder)
     if held := still_held([job.lease for job in left]):
         path, holder = next(iter(held.items()))
         raise InputError(

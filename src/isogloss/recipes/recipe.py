@@ -36,7 +36,7 @@ from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
 from isogloss.runs.run import Run, is_first_process, start
-from isogloss.runs.table import Row, frame, number_or_text
+from isogloss.runs.table import Row, number_or_text
 from isogloss.stack.load import STEP_FILE
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Bitext, Corpus
@@ -175,7 +175,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
             folder = Path(above, "run") if out is None else Path(above)
             with start(folder, facts, resume=resume, writes=is_first_process()) as run:
                 if run.finished:
-                    return frame(run.rows)
+                    return run.finish()
                 if run.writes:
                     run.scratch.mkdir(exist_ok=True)
                 for sentence in work.notes:

@@ -283,9 +283,11 @@ function bandOf(line, frame) {
   const spot = (values) => (at) => [frame.at(line, at), frame.y(values[at])];
   const { low, high, floor, colour } = line;
   const known = places.filter((at) => line.band !== false && low && isNumber(low[at]) && isNumber(high[at]));
-  if (known.length === 1) {
-    const [[x, y1], [, y2]] = [spot(low)(known[0]), spot(high)(known[0])];
-    parts.push(svg("line", { class: "band-line", x1: x, x2: x, y1, y2, stroke: colour }));
+  if (known.length === 1 || line.dots) {
+    for (const at of known) {
+      const [[x, y1], [, y2]] = [spot(low)(at), spot(high)(at)];
+      parts.push(svg("line", { class: "band-line", x1: x, x2: x, y1, y2, stroke: colour }));
+    }
   } else if (known.length) {
     const edge = [...known.map(spot(high)), ...[...known].reverse().map(spot(low))];
     parts.push(svg("path", { class: "band", d: `${pathThrough(edge)}Z`, fill: colour }));

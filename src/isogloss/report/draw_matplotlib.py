@@ -266,6 +266,8 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
         if line.dots:
             look: dict[str, Any] = {"markersize": 4.5, "markerfacecolor": "white", "markeredgecolor": ink}
             axes.plot(line.steps, line.value, "o", label=line.label, **look)
+            if len(line.low) and line.band:
+                axes.vlines(line.steps, line.low, line.high, color=ink, alpha=0.5, linewidth=1.6)
             continue
         if line.faint:
             axes.plot(line.steps, line.value, color=ink, linewidth=0.7, alpha=0.45)

@@ -83,9 +83,9 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
     sentence = f"Tuning on {language_name(language)}{by} {told} {here.from_to()}"
     seeds = f" (means of {here.seeds} seeds)" if here.seeds > 1 else ""
     others = {curve.target: curve for curve in reversed(courses) if curve.target != language}  # the first of each
-    if not others:
+    pooled = others.pop(OTHERS, None)
+    if pooled is None or not others:  # none was given, or the run was stopped before they were read
         return [f"{sentence}{seeds}."]
-    pooled = others.pop(OTHERS)
     whose = "the other languages, pooled," if len(others) > 1 else language_name(next(iter(others)))
     told = pooled.way("fell", "did not clearly change:", "rose")
     sentence += f"; that of {whose} {told} {pooled.from_to(steps=False)}"

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
@@ -24,9 +25,9 @@ import numpy as np
 import pandas as pd
 
 from isogloss import __version__
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel
-from isogloss.files import whole
+from isogloss.files import clear_leftovers, whole
 from isogloss.measures.registry import describe
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
@@ -86,10 +87,16 @@ def read_run(path: Path) -> RunFolder:
 
 
 def view_of(run: RunFolder) -> View:
-    """How a run is told, by its command; a folder without a record is told as a map."""
+    """How a run is told, by its command; a folder without a record is told as a map.
+
+    A run that was stopped, or from which rows were taken, may lack what its view needs: that is an InputError.
+    """
     module, _, function = VIEWS.get(run.command, VIEWS["map"]).partition(".")
     view: Callable[[RunFolder], View] = getattr(import_module(f"isogloss.report.{module}"), function)
-    return view(run)
+    whole_run = run.record.get("status") == "finished" and run.record.get("rows") == len(run.rows)
+    lacking = readable(run.path, "lacks rows that its page needs", "resume the run, and report it when it is finished")
+    with nullcontext() if whole_run else lacking:
+        return view(run)
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
@@ -168,18 +175,35 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
         behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
         run.name = run.model + behind
-    views = [view_of(run) for run in runs]
+    views = [
+        replace(view, verdict=[*_other_pairs(run, runs), *view.verdict])
+        for run, view in zip(runs, map(view_of, runs), strict=True)
+    ]
     for index, (run, view) in enumerate(zip(runs, views, strict=True) if figures else ()):
         _write_files(run, view.figures, run.path / "figures")
         progress("drawing figures", index + 1, len(runs))
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
+    for folder in {page.parent, *(run.path / name for run in runs for name in ("", "figures"))}:
+        clear_leftovers(folder, locked=False)
     text = render(runs, views)
     page.parent.mkdir(parents=True, exist_ok=True)
     with whole(page) as beside:
         beside.write_text(text, encoding="utf-8", errors="replace", newline="\n")
     return page
+
+
+def _other_pairs(run: RunFolder, runs: Sequence[RunFolder]) -> list[str]:
+    """A sentence for a run whose averages by layer are over other language pairs than those of the runs beside it."""
+    pairs = [{(part.source, part.target) for part in each.by_layer if part.target} for each in runs]
+    shared, own = set.intersection(*pairs), pairs[list(runs).index(run)]
+    if not own or len(own) == len(shared):
+        return []
+    return [
+        f"Averages of {run.name} are over {len(own)} pairs of languages, of which the other runs on this page share "
+        f"{len(shared)}; compare the runs pair by pair."
+    ]
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:

@@ -511,13 +511,17 @@ def _plan_table(experiment: Experiment, *, named: bool) -> Table:
 
 
 def _plan_figure(experiment: Experiment, groups: Sequence[Experiment]) -> Figure:
-    """`transfer-TASK`: a line a language, the source dashed, the mean of the others thick with its interval."""
+    """`transfer-TASK`: a line a language, the source dashed, the mean of the others thick with its interval.
+
+    Plans of one kind, such as `freeze:0`, `freeze:8`, have an order; points of others are not joined.
+    """
     part = experiment.scores[0]
     title, targets = describe(part.measure).title, list(dict.fromkeys(own.target for own in experiment.scores))
     looks: dict[str, dict[str, Any]] = {target: {"hue": hue, "band": False} for hue, target in enumerate(targets)}
     looks |= {OTHERS: {"colour": DARK, "thick": True}, part.source: {"colour": QUIET, "dash": 1}}
+    apart = len({plan.partition(":")[0] for plan in experiment.plans}) > 1
     lines = [
-        own.line(name + ", trained in" * (own.target == part.source), **PLAIN, **looks[own.target])
+        own.line(name + ", trained in" * (own.target == part.source), **PLAIN, **looks[own.target], dots=apart)
         for name, own in experiment.sets.items()
     ]
     models = {other.scores[0].model for other in groups}

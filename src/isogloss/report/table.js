@@ -94,7 +94,7 @@ function rowTable(root) {
     };
     const lines = state.rows.slice(from, from + PAGE);
     body.replaceChildren(...lines.map((row) => html("tr", {}, ...state.shown.map(shown(row)))));
-    count.textContent = `${whole(state.rows.length)} rows`;
+    count.textContent = `${whole(state.rows.length)} row${state.rows.length === 1 ? "" : "s"}`;
     const pages = Math.max(1, Math.ceil(state.rows.length / PAGE));
     const turn = (by) => {
       state.page = Math.min(pages - 1, Math.max(0, state.page + by));
@@ -110,7 +110,8 @@ function rowTable(root) {
   function download() {
     const { columns } = table();
     const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-    const quote = (value) => (value === null ? "" : quoted(String(value)));
+    const plain = (value) => (typeof value === "string" && /^'*[=+@\t\r-]/.test(value) ? `'${value}` : value);
+    const quote = (value) => (value === null ? "" : quoted(String(plain(value))));
     const rows = state.rows.map((row) => columns.map((column) => cell(column, row)));
     const lines = [columns.map((column) => column.name), ...rows];
     const csv = `${lines.map((line) => line.map(quote).join(",")).join("\n")}\n`;

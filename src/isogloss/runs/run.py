@@ -110,15 +110,16 @@ class Run(AbstractContextManager["Run"]):
         write_text(self.folder / "rows.csv", ",".join(COLUMNS) + "\n")
 
     def finish(self) -> pd.DataFrame:
-        """Write `rows.parquet`, mark the run finished, drop the scratch folder; returns the table."""
+        """Write `rows.parquet`, mark the run finished, tidy up; returns the table. Of a finished run, mend the rest."""
         rows = table.frame(self.rows)
         if not self.writes:
             return rows
         with whole(self.folder / "rows.parquet") as beside:
             rows.to_parquet(beside, index=False)
-        self.facts |= {"finished": _now(), "status": "finished"}
-        self.finished = True
-        self._save()
+        if not self.finished:
+            self.facts |= {"finished": _now(), "status": "finished"}
+            self.finished = True
+            self._save()
         shutil.rmtree(self.scratch, ignore_errors=True)
         return rows
 
@@ -233,7 +234,8 @@ def _read_csv(path: Path) -> pd.DataFrame:
     columns = tuple(next(lines, ()))
     if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
         raise InputError(f"{path}:1: the columns are not those of a run")
-    kinds = dict.fromkeys(table.NUMBERS, float) | dict.fromkeys(table.COUNTS, int)
+    kinds: dict[str, Any] = dict.fromkeys(table.NUMBERS, float) | dict.fromkeys(table.COUNTS, int)
+    kinds |= dict.fromkeys(table.NAMES, table.read_name)
     rows = []
     for number, cells in enumerate(lines, 2):
         if len(cells) != len(columns):
@@ -246,6 +248,13 @@ def _read_csv(path: Path) -> pd.DataFrame:
 def is_finished(folder: Path) -> bool:
     """Whether a folder holds a run that was finished."""
     return (folder / "run.json").is_file() and read_facts(folder).get("status") == "finished"
+
+
+def clear_finished(folder: Path) -> None:
+    """Remove what a kill leaves of a finished run that nobody resumes: scratch, lock, files that were half written."""
+    shutil.rmtree(folder / "scratch", ignore_errors=True)
+    (folder / LOCK).unlink(missing_ok=True)
+    clear_leftovers(folder)
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:

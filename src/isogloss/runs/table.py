@@ -39,7 +39,9 @@ _MODELS = ("model", "other_model", "layer", "other_layer")
 _TEXT = ("task", "data", "source", "target", "unit", "pooling")
 COORDINATES = (*_MODELS, *_TEXT, "plan", "method", "selection", "condition", "settings", "step", "seed")
 COLUMNS = (*ANSWER, *COORDINATES, "parts")
+NAMES = tuple(name for name in (*COORDINATES, "measure") if name not in COUNTS)
 KEY = ("measure", *COORDINATES)
+FORMULA = re.compile("'*[=+@\t\r-]")  # how a text begins that a spreadsheet takes for a formula, quoted or not
 UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows about a model before any training
 
 Row = Mapping[str, Any]
@@ -147,10 +149,23 @@ def key(entry: Row) -> tuple[str, ...]:
 
 
 def written_cells(entry: Row) -> list[str]:
-    """The cells of a row as they are written, numbers with full precision."""
+    """The cells of a row as they are written: numbers with full precision, `'` before what looks like a formula.
+
+    A model or a file may have any name, and a spreadsheet would compute one that begins with `=`.
+    """
     filled = {name: value for name, value in entry.items() if is_given(value)}
     filled |= {name: repr(float(filled[name])) for name in NUMBERS if name in filled}
+    filled |= {name: f"'{filled[name]}" for name in NAMES if FORMULA.match(str(filled.get(name, "")))}
     return [str(filled.get(name, "")) for name in COLUMNS]
+
+
+def read_name(cell: str) -> str:
+    """The text of a cell that `written_cells` wrote.
+
+    >>> read_name("'=1+1"), read_name("'t Gooi"), read_name("mini")
+    ('=1+1', "'t Gooi", 'mini')
+    """
+    return cell.removeprefix("'") if FORMULA.match(cell) else cell
 
 
 def is_given(value: Any) -> bool:
