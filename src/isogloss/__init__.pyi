@@ -27,6 +27,7 @@ from isogloss.stack import (
     freeze as freeze,
     load as load,
     reinitialise as reinitialise,
+    wrap as wrap,
 )
 from isogloss.text import (
     Bitext as Bitext,

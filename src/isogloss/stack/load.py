@@ -3,8 +3,9 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.stack.families import Family, family_of
-from isogloss.stack.stack import Stack, hash_weights, whole_stack
+from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, trainable_family, without_cache
+from isogloss.stack.stack import Stack, hash_weights, measuring, whole_stack
+from isogloss.text.batches import Batch
 
+PROBED = (7, 5)  # tokens of the sentences that a model is checked with
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -32,12 +36,94 @@ def load(
     name: an embedded model (`mini`), a folder in `from_pretrained` format, or a hub id. dtype: computing precision;
     by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU. device: auto, cpu, cuda or mps.
     """
-    from transformers import AutoModel
-
     hardware = choose_device(device)
-    model, tokenizer, family = _read(AutoModel, name, revision, choose_dtype(dtype, hardware))
-    model = (model.get_encoder() if family.kind == "encoder-decoder" else model).to(hardware).eval()
-    return whole_stack(model, family, tokenizer, name)
+    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware))
+    return wrap(model.to(hardware).eval(), tokenizer, name=str(name))
+
+
+def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
+    """A model in memory as a Stack: any model of `transformers` that reads text, with or without a head.
+
+    Weights are the model's own, so the stack reads what training leaves. Where the parts of the model are is found in
+    it, and compared with its own hidden states; of an encoder-decoder the encoder is read.
+
+    Args:
+        model: the model.
+        tokenizer: the tokenizer that it was trained with.
+        name: what tables call it; by default the name it was loaded by, or else its class.
+
+    >>> wrap(AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))  # doctest: +SKIP
+    Stack('folder', cuts 0 to 12, 384 wide, torch.float32, cpu)
+    """
+    config = model.config
+    name = name or config.name_or_path or type(model).__name__
+    half: Kind | None = "encoder-decoder" if config.is_encoder_decoder else None
+    base = model.base_model if half is None else model.get_encoder()
+    family = FAMILIES.get(config.model_type)
+    if family is not None and family is TESTED.get(config.model_type):
+        return whole_stack(base, family, tokenizer, name)
+    try:
+        with measuring(base):
+            return _checked(base, family, half, tokenizer, name)
+    except InputError as error:
+        reason = error
+    except Exception as error:  # what a forward pass raises has no one class
+        reason = InputError(f"{type(error).__name__}: {error}".splitlines()[0])
+    raise InputError(
+        f"{name} cannot be read as a stack of layers: {reason}; if you know where its blocks are, say so with "
+        f'isogloss.stack.FAMILIES["{config.model_type}"] = Family(blocks="...", ...)'
+    ) from reason
+
+
+def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: Any, name: str) -> Stack:
+    """The stack of a base model whose cuts equal its own hidden states on two made-up sentences, each read alone.
+
+    family: as it was registered, None for as it is discovered, of this kind if it is known. Sentences end to end and
+    slices are tried as well; where they give other states, the family does not pack, or cannot be cut.
+    """
+    room = len(model.get_input_embeddings().weight)
+    ids = torch.linspace(room // 3, room - 1, sum(PROBED), device=model.device).long()
+    batch = Batch(ids, torch.tensor(PROBED, device=model.device), *(torch.zeros_like(ids),) * 4)
+    sentences = [sentence[None] for sentence in ids.split(PROBED)]
+    if family is None:
+        family = discover(model, sentences[0])
+        family = family if kind is None else replace(family, kind=kind)
+    passes = [model(input_ids=each, output_hidden_states=True, **without_cache(model)) for each in sentences]
+    states = [torch.cat(each, dim=1)[0] for each in zip(*(alone.hidden_states for alone in passes), strict=True)]
+    last, depth = torch.cat([alone[0] for alone in passes], dim=1)[0], len(states) - 1
+
+    def close(x: Tensor, y: Tensor) -> bool:
+        """Whether most tokens of each sentence agree; one may not, where rounding has it go to another expert."""
+        errors = (x.float() - y.float()).norm(dim=-1) / y.float().norm(dim=-1)
+        limit = torch.finfo(y.dtype).eps ** 0.5
+        return x.shape == y.shape and all(bool(each.median() <= limit) for each in errors.split(PROBED))
+
+    def reads(family: Family) -> bool:
+        stack = replace(whole_stack(model, family, tokenizer, name), pack=family.packs)
+        cuts = stack.read(batch)
+        lower = stack.read(batch, [depth // 2])[depth // 2]
+        whole = all(close(cuts[cut], states[cut]) for cut in range(depth)) and close(lower, cuts[depth // 2])
+        return whole and close(stack.head_input(cuts[depth]), last)
+
+    def slices(family: Family) -> bool:
+        stack = whole_stack(model, family, tokenizer, name)
+        return all(
+            close(stack[cut:].read(batch, [depth], hidden=states[cut])[depth], stack.read(batch)[depth])
+            for cut in (0, depth // 2)
+        )
+
+    def holds(claim: Callable[[Family], bool], family: Family) -> bool:
+        try:
+            return claim(family)
+        except Exception:  # whatever a forward pass raises when it is not given what it expects
+            return False
+
+    require(reads(replace(family, packs=False)), "its blocks do not give its hidden states")
+    padding: Any = ("zero", "padding")
+    packing = [replace(family, first_position=first) for first in padding] if family.packs else []
+    family = next((each for each in packing if holds(reads, each)), replace(family, packs=False))
+    cuts = family.kind == "encoder" and family.cuts and holds(slices, family)
+    return whole_stack(model, replace(family, cuts=cuts), tokenizer, name)
 
 
 def load_masked_lm(
@@ -48,15 +134,12 @@ def load_masked_lm(
     The Stack's weights are the model's own, so it reads what training leaves. A model without a trained masked-LM head
     is refused: a head of random numbers would predict nothing.
     """
-    from transformers import AutoModelForMaskedLM
-
     hardware = choose_device(device)
-    model, tokenizer, family = _read(AutoModelForMaskedLM, name, revision, torch.float32)
-    require(family.kind == "encoder", f"{name} is no encoder; masked-language modelling needs one")
+    model, tokenizer = _read(name, revision, torch.float32, masked_lm=True)
     if tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
     model = model.to(hardware).eval()
-    return model, whole_stack(model.base_model, family, tokenizer, name)
+    return model, whole_stack(model.base_model, trainable_family(model.config), tokenizer, name)
 
 
 def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -73,17 +156,18 @@ def fingerprint(model: Any, stack: Stack) -> str:
     return digest.hexdigest()
 
 
-def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any, Family]:
-    """A model of this class, its tokenizer and its family; weights that are missing are refused, not invented."""
-    from transformers import AutoConfig, AutoTokenizer
+def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_lm: bool = False) -> tuple[Any, Any]:
+    """A model, as a masked LM with its head, and its tokenizer; weights that are missing are refused, not invented."""
+    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
     source = locate(name)
     with quietly():
         try:
             config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
-            family = family_of(config, str(name))
+            if masked_lm:
+                trainable_family(config)
             _check_weights(source, revision, config)
-            model, information = kind.from_pretrained(
+            model, information = (AutoModelForMaskedLM if masked_lm else AutoModel).from_pretrained(
                 source,
                 revision=revision,
                 config=config,
@@ -105,8 +189,11 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
                 f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
                 f"(HF_HUB_OFFLINE and the network decide): {reason}"
             ) from error
-    read = ("encoder.", "shared.") if family.kind == "encoder-decoder" else ("",)
-    missing = [key for key in information["missing_keys"] if key.startswith(read) and "pooler" not in key]
+    # Buffers, and tables that are not trained (sinusoidal positions), are computed where they are not stored.
+    encoder = model.get_encoder() if config.is_encoder_decoder else model
+    read = {id(weight) for weight in encoder.parameters() if weight.requires_grad}
+    weights = {key for key, weight in model.named_parameters(remove_duplicate=False) if id(weight) in read}
+    missing = [key for key in information["missing_keys"] if key in weights and "pooler" not in key]
     if missing:
         encoder = model.base_model_prefix
         if hasattr(model, encoder) and not any(key.startswith(f"{encoder}.") for key in missing):
@@ -125,7 +212,7 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
     foreign = f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}"
     together = "they do not belong together; use the tokenizer that the model was trained with"
     require(tokenizer.vocab_size <= known, f"{foreign}: {together}")
-    return model, tokenizer, family
+    return model, tokenizer
 
 
 def choose_device(device: str | torch.device) -> torch.device:
@@ -206,7 +293,7 @@ def _check_weights(source: str, revision: str | None, config: Any) -> None:
     for path in Path(source).glob("*.safetensors"):  # none where it is a name on the hub
         with safe_open(path, framework="pt") as file:
             tensors += len(file.keys())
-    layers, told = config.num_hidden_layers, Path(source) / "config.json"
+    layers, told = getattr(config.get_text_config(), "num_hidden_layers", 0), Path(source) / "config.json"
     require(not tensors or layers <= tensors, f"{told} tells of {layers:,} layers, and there are {tensors:,} weights")
 
 

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
-from isogloss.stack.families import FAMILIES, Family
+from isogloss.stack.families import Family, without_cache
 from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
 
@@ -60,10 +60,10 @@ class Stack:
 
     def __post_init__(self) -> None:
         config, family = self.model.config, self.family
-        self.width, self.cuts = int(config.hidden_size), range(self.first, self.last + 1)
+        self.width, self.cuts = int(config.get_text_config().hidden_size), range(self.first, self.last + 1)
         self.blocks = list(self.model.get_submodule(family.blocks))[self.first : self.last]
-        self.first_position = first_position(self.model)
-        self.tells_types = tells_types(self.model)
+        self.first_position = first_position(self.model, family)
+        self.tells_types = tells_types(self.model, family)
 
     def __repr__(self) -> str:
         """In one line: the whole model would fill the screen."""
@@ -83,17 +83,19 @@ class Stack:
     def packs(self) -> bool:
         """Whether sentences run end to end without padding, where the family allows.
 
-        On a CPU always; on a GPU in half precision, for which there is a kernel; or as `pack` says.
+        On a GPU in half precision, for which there is a kernel; encoders on a CPU, too; or as `pack` says.
         """
         if self.pack is not None:
             return self.family.packs and self.pack
         half = self.dtype in (torch.float16, torch.bfloat16)
-        return self.family.packs and (self.device.type == "cpu" or (self.device.type == "cuda" and half))
+        if self.device.type == "cpu":
+            return self.family.packs and self.family.kind == "encoder"
+        return self.family.packs and self.device.type == "cuda" and half
 
     @property
     def max_length(self) -> int:
         """Most tokens a sentence may have, special tokens included."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
+        positions = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         limits = [self.tokenizer.model_max_length, None if positions is None else positions - self.first_position]
         return min((int(limit) for limit in limits if limit is not None and limit < 1_000_000), default=512)
 
@@ -120,8 +122,7 @@ class Stack:
         """
         if not isinstance(cut, slice) or cut.step is not None:
             raise TypeError("a stack is cut with a plain slice, as in stack[:8]")
-        if self.family.kind != "encoder":
-            raise InputError(f"{self.name} is a {self.family.kind}: its cuts can be read, but it cannot be sliced")
+        self._refuse_cutting()
         first = self.first if cut.start is None else cut.start
         last = self.last if cut.stop is None else cut.stop
         if not self.first <= first <= last <= self.last:
@@ -150,11 +151,18 @@ class Stack:
             raise InputError(f"{self.name} has cuts {known.start} to {self.last}, not {missing}")
         if hidden is None and not self.embeds:
             raise InputError(f"this slice of {self.name} begins at cut {self.first}: it takes hidden states, not text")
-        if hidden is not None and self.family.kind != "encoder":
-            raise InputError(f"{self.name} is a {self.family.kind}: it can be read from text only")
+        if hidden is not None:
+            self._refuse_cutting()
         last = max(wanted, default=self.first)
         lower = self if last == self.last else replace(self, last=last)
         return lower._run(batch, wanted, reduce, hidden, part)
+
+    def _refuse_cutting(self) -> None:
+        """Refuse a model whose upper blocks cannot be run from hidden states."""
+        kind = self.family.kind
+        require(kind == "encoder", f"{self.name} is a {kind}: its cuts can be read, but it cannot be sliced")
+        inside = "its embeddings are not one module, or its blocks differ"
+        require(self.family.cuts, f"{self.name}: its cuts can be read, but it cannot be sliced; {inside}")
 
     def cuts_of(self, part: Part) -> range:
         """The cuts that can be read of a part: attention exists inside blocks only, so not at the first cut."""
@@ -222,7 +230,7 @@ class Stack:
         if hidden is None and batch.types is not None and self.tells_types:  # in place of the zeros of packed inputs
             inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
-            inputs["use_cache"] = False
+            inputs |= without_cache(self.model)
         attention = self.family.attention if part == "attention" else None
         hooks = reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention)
         with packed(body) if pack else nullcontext(), hooks:
@@ -371,16 +379,15 @@ def measuring_device(device: torch.device) -> torch.device:
     return device if device.type == "cuda" else torch.device("cpu")
 
 
-def first_position(model: Any) -> int:
+def first_position(model: Any, family: Family) -> int:
     """The position of a text's first token: after the padding index in the families that reserve it, else 0."""
-    family = FAMILIES[model.config.model_type]
     after_padding = family.first_position == "padding"
     return int(model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
 
 
-def tells_types(model: Any) -> bool:
+def tells_types(model: Any, family: Family) -> bool:
     """Whether the embeddings tell the second sentence of a pair from the first."""
-    return FAMILIES[model.config.model_type].token_types and getattr(model.config, "type_vocab_size", 1) > 1
+    return family.token_types and getattr(model.config, "type_vocab_size", 1) > 1
 
 
 @contextmanager
