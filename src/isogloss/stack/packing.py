@@ -155,7 +155,7 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
 
     @contextmanager
     def around() -> Iterator[None]:
-        with _swapped(tables), _attending(models, WHOLE, whole_attention):
+        with swapped(tables), _attending(models, WHOLE, whole_attention):
             yield
 
     return around
@@ -217,11 +217,11 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> AbstractConte
     configs = {
         id(module.config): module.config for model in models for module in model.modules() if hasattr(module, "config")
     }
-    return _swapped([(config, "_attn_implementation", name) for config in configs.values()])
+    return swapped([(config, "_attn_implementation", name) for config in configs.values()])
 
 
 @contextmanager
-def _swapped(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+def swapped(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
     """Attributes have other values inside the block, and their own after it: (object, name of the attribute, value)."""
     before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes]
     try:

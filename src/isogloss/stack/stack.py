@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -153,8 +153,10 @@ class Stack:
             raise InputError(f"this slice of {self.name} begins at cut {self.first}: it takes hidden states, not text")
         if hidden is not None:
             self._refuse_cutting()
+        if hidden is not None and self.first == self.last:
+            return {cut: reduce(cut, hidden) for cut in wanted}
         last = max(wanted, default=self.first)
-        lower = self if last == self.last else replace(self, last=last)
+        lower = self if last == self.last or self.family.entry else replace(self, last=last)
         return lower._run(batch, wanted, reduce, hidden, part)
 
     def _refuse_cutting(self) -> None:
@@ -176,10 +178,15 @@ class Stack:
         """What a head reads: the top cut, after the final norm where the model has one."""
         return top if self.family.norm is None else self.model.get_submodule(self.family.norm)(top)
 
+    @property
+    def _run_blocks(self) -> list[nn.Module]:
+        """The blocks of this slice; of the embeddings alone the one above, where a pass ends: some need one to run."""
+        return self.blocks or list(self.model.get_submodule(self.family.blocks))[self.first : self.first + 1]
+
     @cached_property
     def _body(self) -> nn.Module:
         """The model's own forward pass over just this slice's modules; weights are shared, not copied."""
-        body = graft(self.model, self.family.blocks, nn.ModuleList(self.blocks))
+        body = graft(self.model, self.family.blocks, nn.ModuleList(self._run_blocks))
         if self.family.norm is not None:
             body = graft(body, self.family.norm, nn.Identity())
         if "pooler" in body._modules:
@@ -219,6 +226,8 @@ class Stack:
                 results[cut] = reduce(cut, states[0])
             else:
                 results[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
+            if not self.blocks:
+                raise _Reached
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         if hidden is None:
@@ -232,11 +241,10 @@ class Stack:
         if self.family.kind == "decoder":
             inputs |= without_cache(self.model)
         attention = self.family.attention if part == "attention" else None
-        hooks = reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention)
-        with packed(body) if pack else nullcontext(), hooks:
-            out = body(**inputs)
-        if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
-            keep(self.first, out[0])
+        entry = None if self.family.entry is None else self.model.get_submodule(self.family.entry)
+        hooks = reading(self._run_blocks, wanted, first=self.first, keep=keep, attention=attention, entry=entry)
+        with packed(body) if pack else nullcontext(), hooks, suppress(_Reached):
+            body(**inputs)
         return results
 
 
@@ -325,11 +333,13 @@ def reading(
     first: int,
     keep: Callable[[int, Tensor], None],
     attention: str | None = None,
+    entry: nn.Module | None = None,
 ) -> Iterator[None]:
     """Hook the blocks so that inside any pass of their model hands every wanted cut to `keep` as it is computed.
 
-    first: the cut below the first block. attention: path within a block of a module whose output is taken instead of
-    the block's; the first cut, below all blocks, has none and cannot be wanted then.
+    first: the cut below the first block. entry: what takes that cut, by default the first block. attention: path within
+    a block of a module whose output is taken instead of the block's; the first cut, below all blocks, has none and
+    cannot be wanted then.
     """
     handles = []
 
@@ -341,7 +351,7 @@ def reading(
 
     try:
         if blocks and first in wanted:
-            handles.append(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
+            handles.append((entry or blocks[0]).register_forward_pre_hook(before, with_kwargs=True))
         for cut, block in enumerate(blocks, first + 1):
             if cut in wanted:
                 inner = block if attention is None else block.get_submodule(attention)
@@ -422,6 +432,10 @@ def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
         if not but or not name.startswith(but):
             digest.update(name.encode())
             digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+
+
+class _Reached(Exception):
+    """The pass of a model has come as far as it must."""
 
 
 class _Given(nn.Module):
