@@ -1,12 +1,16 @@
 """Models of any architecture: where their parts are is found in them, and what is read is what they compute."""
 
+import copy
 import hashlib
+import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForCausalLM
 from transformers.models.auto import modeling_auto
 
@@ -15,6 +19,7 @@ import tiny_models
 from isogloss.errors import InputError
 from isogloss.stack import FAMILIES, Family, families, load, wrap
 from isogloss.stack.families import without_cache
+from isogloss.stack.load import SENTENCE, _prepending
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
 from tiny_models import DEPTH, DISCOVERED, ENCODERS, READ_ONLY, TEXT, tiny_config, tiny_model, tiny_tokenizer
@@ -198,3 +203,89 @@ def test_tied_embeddings_are_stored_once_and_not_missing(tmp_path):
     stack = load(tmp_path)
     assert torch.equal(stack.model.embed_tokens.weight, model.shared.weight)
     assert max(errors(stack)) < 1e-5
+
+
+def with_bos(*, added):
+    """A tokenizer that has a first token, and perhaps adds it."""
+    tokenizer = tiny_tokenizer([*TEXT, SENTENCE])
+    tokenizer.bos_token, tokenizer.eos_token = "[CLS]", "[SEP]"
+    tokenizer.backend_tokenizer.post_processor = None
+    return _prepending(tokenizer) if added else tokenizer
+
+
+@cache
+def trained_decoder(*, first):
+    """A causal LM that knows one sentence by heart, with or without the first token before it."""
+    tokenizer = with_bos(added=first)
+    config = tiny_config("llama", len(tokenizer))
+    config.tie_word_embeddings = True
+    ids = torch.tensor([tokenizer(SENTENCE)["input_ids"]])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config)
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+        for _ in range(60):
+            optimiser.zero_grad()
+            model(input_ids=ids, labels=ids).loss.backward()
+            optimiser.step()
+    return model.eval()
+
+
+def test_a_first_token_that_the_tokenizer_forgets_is_put_before_every_text():
+    model, tokenizer = trained_decoder(first=True), with_bos(added=False)
+    right = wrap(model, with_bos(added=True))
+    assert not right.notes
+    for each in (model, model.model):  # with the head, and with the embeddings that are tied to it
+        stack = wrap(each, tokenizer, name="mine")
+        assert stack.notes[0].startswith("mine: the model's configuration names the first token [CLS]")
+        assert torch.equal(ig.vectors(stack, CORPUS), ig.vectors(right, CORPUS))
+        batch = batch_of(stack, [0])
+        assert int(batch.ids[0]) == 2 and not batch.content[0], "which is no part of a mean"
+    assert tokenizer(TEXT[0])["input_ids"][0] != 2, "the tokenizer that was given is as it was"
+    assert tokenizer("a cat")["input_ids"] == stack.tokenizer("a cat")["input_ids"][1:]
+
+
+def test_a_first_token_that_a_model_was_not_trained_with_is_left_out():
+    stack = wrap(trained_decoder(first=False), with_bos(added=False))
+    assert not stack.notes and int(batch_of(stack, [0]).ids[0]) != 2
+
+
+def test_a_first_token_is_believed_where_nothing_can_be_predicted():
+    model = trained_decoder(first=True).model
+    config = copy.deepcopy(model.config)
+    config.tie_word_embeddings = False
+    untied = tiny_model(config)
+    assert wrap(untied, with_bos(added=False)).notes
+    config.bos_token_id = None
+    assert not wrap(tiny_model(config), with_bos(added=False)).notes, "which the configuration does not name"
+
+
+def test_the_run_says_that_a_first_token_was_added(tmp_path):
+    stack = wrap(trained_decoder(first=True), with_bos(added=False), name="mine")
+    ig.map(stack, ig.embedded(("en", "nl")).take(range(20)), layers="0,1", points=0, out=tmp_path)
+    assert "it was put before every text" in (tmp_path / "run.json").read_text()
+
+
+def test_a_slow_tokenizer_gives_sentence_measures(tmp_path):
+    tokenizer = transformers.ByT5Tokenizer()
+    stack = wrap(tiny_model(tiny_config("llama", 400)), tokenizer, name="mine")
+    text = ig.embedded(("en", "nl")).take(range(20))
+    rows = ig.map(stack, text, layers="0,1", out=tmp_path)
+    assert set(rows.unit.dropna()) == {"sentence"} and {"cka", "p@1"} <= set(rows.measure)
+    assert "sentences alone were compared: the slow tokenizer of mine" in (tmp_path / "run.json").read_text()
+    fast = wrap(tiny_model(tiny_config("llama", 400)), tiny_tokenizer(), name="mine")
+    asked = ig.map(fast, text, layers="0,1", words=0)
+    assert "word" not in set(asked.unit)
+    both = ig.map(fast, text, layers="0,1")
+    same = both[both.unit == "sentence"].reset_index(drop=True)
+    assert same.equals(asked[asked.unit == "sentence"].reset_index(drop=True)), "sentences are measured as before"
+
+
+def test_tables_that_are_computed_are_no_missing_weights(tiny, tmp_path):
+    """Marian's folders hold no sinusoidal positions: the model makes them."""
+    shutil.copytree(tiny("marian"), tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    weights = load_file(path)
+    del weights["encoder.embed_positions.weight"]
+    save_file(weights, path, {"format": "pt"})
+    assert max(errors(load(tmp_path / "model"))) < 1e-5

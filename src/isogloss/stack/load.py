@@ -1,5 +1,6 @@
 """From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
 
+import copy
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError, require
 from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, trainable_family, without_cache
@@ -21,8 +23,10 @@ from isogloss.stack.packing import swapped
 from isogloss.stack.stack import Stack, hash_weights, measuring, whole_stack
 from isogloss.text.batches import Batch
 
-PROBED = (7, 5)  # tokens of the sentences that a model is checked with
+PROBED = [7, 5]  # tokens of the sentences that a model is checked with
 WINDOW = 3  # tokens that its layers with a window see meanwhile, so that windows are checked, too
+SENTENCE = "The cat sat on the mat, and the dog lay beside it in front of the fire."
+GAIN = 0.2  # nats a token by which the first token must lower the loss of this sentence to be taken for trained
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -68,15 +72,14 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     windows = [(each, "sliding_window", WINDOW) for each in modules if getattr(each, "sliding_window", None)]
     try:
         with measuring(base), swapped(windows):
-            return _checked(base, family, half, tokenizer, name)
-    except InputError as error:
-        reason = error
+            stack = _checked(base, family, half, tokenizer, name)
     except Exception as error:  # what a forward pass raises has no one class
-        reason = InputError(f"{type(error).__name__}: {error}".splitlines()[0])
-    raise InputError(
-        f"{name} cannot be read as a stack of layers: {reason}; if you know where its blocks are, say so with "
-        f'isogloss.stack.FAMILIES["{config.model_type}"] = Family(blocks="...", ...)'
-    ) from reason
+        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(
+            f"{name} cannot be read as a stack of layers: {reason}; if you know where its blocks are, say so with "
+            f'isogloss.stack.FAMILIES["{config.model_type}"] = Family(blocks="...", ...)'
+        ) from error
+    return _with_first_token(stack, model)
 
 
 def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: Any, name: str) -> Stack:
@@ -124,6 +127,56 @@ def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: An
     family = next((each for each in packing if holds(reads, each)), replace(family, packs=False))
     cuts = family.kind == "encoder" and family.cuts and holds(slices, family)
     return whole_stack(model, replace(family, cuts=cuts), tokenizer, name)
+
+
+def _with_first_token(stack: Stack, model: Any) -> Stack:
+    """A decoder that was trained with a first token (BOS), with a tokenizer that puts it before every text.
+
+    Most tokenizers do; of one that does not, the stack gets a copy, and a note. A token that ends texts, too, or that
+    the configuration does not name, is left out. Where the model's head is at hand, the loss of a sentence decides:
+    bloom has such a token and was trained without it.
+    """
+    tokenizer, config = stack.tokenizer, stack.model.config.get_text_config()
+    number, ending = (getattr(tokenizer, f"{mark}_token_id", None) for mark in ("bos", "eos"))
+    if stack.family.kind != "decoder" or number in (None, ending) or number != config.bos_token_id:
+        return stack
+    ids = tokenizer(SENTENCE)["input_ids"]
+    if number in ids:
+        return stack
+    head = model.get_output_embeddings()
+    tied = config.tie_word_embeddings and stack.model.get_input_embeddings()
+
+    def loss(ids: list[int], before: int) -> float:
+        """Nats a token of the sentence, after its first, with so many tokens before it."""
+        tokens, scores = torch.tensor(ids, device=stack.device), (head or tied).weight
+        batch = Batch(tokens, torch.tensor([len(ids)], device=stack.device), *(torch.zeros_like(tokens),) * 4)
+        with measuring(stack.model):
+            top = stack.head_input(stack.read(batch, [stack.last])[stack.last])[before:-1]
+            return float(cross_entropy((top @ scores.T).float(), tokens[before + 1 :]))
+
+    known = f"the model's configuration names the first token {tokenizer.bos_token}, which its tokenizer does not add"
+    if head or tied:
+        without, with_token = loss(ids, 0), loss([number, *ids], 1)
+        if without - with_token < GAIN:
+            return stack
+        known += f" (the loss of a sentence is {with_token:.1f} nats a token with it, and {without:.1f} without)"
+    require(
+        tokenizer.is_fast, f"{known}; this slow tokenizer cannot be told to: save it as a fast one, or with the token"
+    )
+    note = f"{stack.name}: {known}; it was put before every text"
+    return replace(stack, tokenizer=_prepending(tokenizer), notes=(*stack.notes, note))
+
+
+def _prepending(tokenizer: Any) -> Any:
+    """A copy of a fast tokenizer that puts its BOS before every text."""
+    from tokenizers.processors import Sequence, TemplateProcessing
+
+    tokenizer, mark = copy.deepcopy(tokenizer), tokenizer.bos_token
+    machine, marks = tokenizer.backend_tokenizer, [(mark, tokenizer.bos_token_id)]
+    template = TemplateProcessing(single=f"{mark} $A", pair=f"{mark} $A {mark} $B", special_tokens=marks)
+    own = machine.post_processor
+    machine.post_processor = template if own is None else Sequence([own, template])
+    return tokenizer
 
 
 def load_masked_lm(
@@ -190,10 +243,14 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
                 f"(HF_HUB_OFFLINE and the network decide): {reason}"
             ) from error
     # Buffers, and tables that are not trained (sinusoidal positions), are computed where they are not stored.
-    encoder = model.get_encoder() if config.is_encoder_decoder else model
-    read = {id(weight) for weight in encoder.parameters() if weight.requires_grad}
+    half = model.get_encoder() if config.is_encoder_decoder else model
+    read = {id(weight) for weight in half.parameters()}
     weights = {key for key, weight in model.named_parameters(remove_duplicate=False) if id(weight) in read}
     missing = [key for key in information["missing_keys"] if key in weights and "pooler" not in key]
+    if missing:
+        with torch.device("meta"):  # a model that was loaded does not remember what is trained
+            trained = {key for key, weight in type(model)(config).named_parameters() if weight.requires_grad}
+        missing = [key for key in missing if key in trained]
     if missing:
         encoder = model.base_model_prefix
         if hasattr(model, encoder) and not any(key.startswith(f"{encoder}.") for key in missing):

@@ -37,7 +37,8 @@ class Stack:
     """Embeddings followed by blocks, or a slice of them.
 
     `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
-    `pack`: whether sentences run end to end; None for where that is known to be fast.
+    `pack`: whether sentences run end to end; None for where that is known to be fast. `notes`: what the reader of its
+    numbers should know.
 
     Of these follow: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
     `first_position`, that of a sentence's first token, after the padding index in the families that reserve it;
@@ -52,6 +53,7 @@ class Stack:
     last: int
     embeds: bool = True
     pack: bool | None = None
+    notes: tuple[str, ...] = ()
     width: int = field(init=False)
     cuts: range = field(init=False)
     blocks: list[nn.Module] = field(init=False)
@@ -271,6 +273,7 @@ class Chain:
         self.cuts = range(sum(len(part.blocks) for part in self.parts) + 1)
         self.max_length = min(part.max_length for part in self.parts)
         self.packs = all(part.packs for part in self.parts)
+        self.notes = tuple(note for part in self.parts for note in part.notes)
         modules = [step.model if isinstance(step, Stack) else step for step in steps]
         self.model = nn.ModuleList(module for module in modules if isinstance(module, nn.Module))
 
