@@ -191,7 +191,7 @@ def test_a_registered_family_is_used_and_checked(monkeypatch):
 def test_an_encoder_that_cannot_be_cut_says_so(tiny):
     stack = load(tiny("xlm"))
     assert stack.family.kind == "encoder"
-    with pytest.raises(InputError, match="its cuts can be read, but it cannot be sliced; its embeddings are not one"):
+    with pytest.raises(InputError, match="can be read, but not sliced: its embeddings are not one"):
         stack[1:]
 
 

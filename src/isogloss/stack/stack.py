@@ -165,8 +165,8 @@ class Stack:
         """Refuse a model whose upper blocks cannot be run from hidden states."""
         kind = self.family.kind
         require(kind == "encoder", f"{self.name} is a {kind}: its cuts can be read, but it cannot be sliced")
-        inside = "its embeddings are not one module, or its blocks differ"
-        require(self.family.cuts, f"{self.name}: its cuts can be read, but it cannot be sliced; {inside}")
+        pieces = "its embeddings are not one module, or its blocks differ"
+        require(self.family.cuts, f"{self.name} can be read, but not sliced: {pieces}")
 
     def cuts_of(self, part: Part) -> range:
         """The cuts that can be read of a part: attention exists inside blocks only, so not at the first cut."""
@@ -246,7 +246,9 @@ class Stack:
         entry = None if self.family.entry is None else self.model.get_submodule(self.family.entry)
         hooks = reading(self._run_blocks, wanted, first=self.first, keep=keep, attention=attention, entry=entry)
         with packed(body) if pack else nullcontext(), hooks, suppress(_Reached):
-            body(**inputs)
+            out = body(**inputs)
+            if self.first == self.last and self.first in wanted:  # a model that has no block at all
+                keep(self.first, out[0])
         return results
 
 
