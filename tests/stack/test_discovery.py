@@ -135,7 +135,7 @@ def test_the_types_of_models_that_transformers_lists(request):
         answers = {"version": version} | {name: answer(name, tokenizer) for name in sorted(names)}
         request.config.cache.set(place, answers)
     report = "\n".join(f"{name}: {answers[name]}" for name in sorted(names) if answers[name])
-    assert report.count(": read\n") >= 120, report
+    assert report.count(": read\n") >= 100, report
     assert ": wrong" not in report, report
 
 
@@ -289,3 +289,15 @@ def test_tables_that_are_computed_are_no_missing_weights(tiny, tmp_path):
     del weights["encoder.embed_positions.weight"]
     save_file(weights, path, {"format": "pt"})
     assert max(errors(load(tmp_path / "model"))) < 1e-5
+
+
+def test_the_text_half_of_a_model_that_also_sees_is_read():
+    tokenizer = tiny_tokenizer()
+    vision = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    text = tiny_config("gemma3_text", len(tokenizer)).to_dict()
+    config = transformers.Gemma3Config(
+        text_config=text, vision_config={**vision, "image_size": 28, "patch_size": 14}, mm_tokens_per_image=4
+    )
+    stack = wrap(tiny_model(config), tokenizer)
+    assert (stack.family.blocks, stack.width, stack.max_length) == ("language_model.layers", 32, 64)
+    assert max(errors(stack, pack=False)) < 1e-5 and max(errors(stack, pack=True)) < 1e-5

@@ -128,7 +128,7 @@ def discover(model: Any, ids: Tensor) -> Family:
     before, after = (state[0, :-1].float() for state in (last, model(input_ids=other, **without_cache(model))[0]))
     limit = torch.finfo(last.dtype).eps ** 0.75  # rounding alone; most tokens, since one may go to another expert
     causal = bool(((before - after).norm(dim=-1) / before.norm(dim=-1)).median() <= limit)
-    kinds = set(getattr(model.config, "layer_types", None) or ())
+    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
     # GPT-2 and others, without types of their own, would look them up among the words.
     typed = hasattr(model.config, "type_vocab_size") and "token_type_ids" in signature(model.forward).parameters
     return Family(
