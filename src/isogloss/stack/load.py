@@ -68,7 +68,7 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     family = FAMILIES.get(config.model_type)
     if family is not None and family is TESTED.get(config.model_type):
         return whole_stack(base, family, tokenizer, name)
-    modules = (base.config.get_text_config(), *base.modules())
+    modules = (getattr(base, "config", config).get_text_config(), *base.modules())
     windows = [(each, "sliding_window", WINDOW) for each in modules if getattr(each, "sliding_window", None)]
     try:
         with measuring(base), swapped(windows):
