@@ -22,9 +22,26 @@ MARKS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 DEPTH = 3
 ENCODERS = ("bert", "roberta", "xlm-roberta", "camembert", "distilbert", "mpnet", "electra", "modernbert")
 READ_ONLY = (
-    "gpt2", "bloom", "gpt_neox", "xglm", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
-    "t5", "mt5", "umt5", "bart", "marian", "mbart", "m2m_100",
+    "gpt2", "bloom", "gpt_neox", "xglm", "opt", "falcon", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2",
+    "gemma3_text", "phi3", "olmo2", "smollm3", "cohere2", "mixtral", "qwen3_moe",
+    "t5", "mt5", "umt5", "bart", "marian", "mbart", "m2m_100", "pegasus", "xlm",
 )  # fmt: skip
+DISCOVERED = ("deberta-v2", "eurobert")  # encoders without a row in the table, which can be cut
+# Sizes under all the names that configurations have for them. Windows are narrower than most sentences.
+SIZES = {
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "emb_dim", "embedding_size"), 32),
+    **dict.fromkeys(("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers"), DEPTH),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads"), 4),
+    **dict.fromkeys(("encoder_attention_heads", "decoder_attention_heads"), 4),
+    **dict.fromkeys(("intermediate_size", "d_ff", "ffn_dim", "encoder_ffn_dim", "decoder_ffn_dim"), 64),
+    **dict.fromkeys(("hidden_dim", "ffn_hidden_size", "n_inner"), 64),
+    **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "sliding_window"), 4),
+    **dict.fromkeys(("num_key_value_heads", "num_experts_per_tok", "num_experts_per_token", "moe_k", "moe_topk"), 2),
+    **dict.fromkeys(("decoder_layers", "num_decoder_layers", "n_group", "topk_group", "n_shared_experts"), 1),
+    **dict.fromkeys(("head_dim", "d_kv", "rotary_dim", "moe_intermediate_size"), 8),
+    **dict.fromkeys(("max_position_embeddings", "n_positions"), 66),
+    "word_embed_proj_dim": 32, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "decoder_start_token_id": 2,
+}  # fmt: skip
 
 
 def states_at(model, ids, places, attention=None):
@@ -71,49 +88,35 @@ def tiny_tokenizer(texts=TEXT, size=400):
 
 def tiny_config(family, vocabulary):
     """A configuration of `family` with three blocks, 32 wide."""
-    sizes = {"vocab_size": vocabulary, "pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
-    common = {
-        "hidden_size": 32,
-        "num_hidden_layers": DEPTH,
-        "num_attention_heads": 4,
-        "intermediate_size": 64,
-    }
-    encoder = {
-        "d_model": 32, "encoder_layers": DEPTH, "decoder_layers": 1, "encoder_attention_heads": 4,
-        "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 66,
-        "decoder_start_token_id": 2,
-    }  # fmt: skip
-    grouped = {**common, "num_key_value_heads": 2, "head_dim": 8, "max_position_embeddings": 66}
-    t5 = {"d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": DEPTH, "num_heads": 4}
     extra = {
-        "distilbert": {"dim": 32, "n_layers": DEPTH, "n_heads": 4, "hidden_dim": 64, "max_position_embeddings": 66},
-        "electra": {**common, "embedding_size": 16, "max_position_embeddings": 66},
+        "electra": {"embedding_size": 16},
         # Windows narrower than the longest sentence, on every second block, so that local attention is exercised.
-        "modernbert": {**common, "global_attn_every_n_layers": 2, "local_attention": 6, "max_position_embeddings": 66},
-        "gpt2": {"n_embd": 32, "n_layer": DEPTH, "n_head": 4, "n_positions": 66},
-        "bloom": {"hidden_size": 32, "n_layer": DEPTH, "n_head": 4},
-        "xglm": {"d_model": 32, "num_layers": DEPTH, "attention_heads": 4, "ffn_dim": 64},
-        **dict.fromkeys(("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2"), grouped),
-        **dict.fromkeys(("bart", "marian", "mbart", "m2m_100"), encoder),
-        **dict.fromkeys(("t5", "mt5", "umt5"), t5),
-    }  # fmt: skip
-    settings = extra.get(family, {**common, "max_position_embeddings": 66})
-    return AutoConfig.for_model(family, **sizes, **settings)
+        "modernbert": {"global_attn_every_n_layers": 2, "local_attention": 6},
+    }
+    fields = AutoConfig.for_model(family)
+    fields = {*fields.to_dict(), *fields.attribute_map}
+    sizes = {name: size for name, size in SIZES.items() if name in fields}
+    return AutoConfig.for_model(family, **{"vocab_size": vocabulary, **sizes, **extra.get(family, {})})
+
+
+def tiny_model(config, seed=0):
+    """A random model of a configuration, whose tokens differ."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModel.from_config(config)
+        for name, weight in model.named_parameters():
+            if weight.dim() > 1:  # the default draw is so small that every token looks alike
+                torch.nn.init.normal_(weight, std=0.2)
+                if "embed" in name and getattr(model.config, "pad_token_id", None) is not None:
+                    weight.data[0] = 0
+    return model.eval()
 
 
 @cache
 def saved(root, family):
     folder = Path(root) / family
     tokenizer = tiny_tokenizer()
-    with torch.random.fork_rng():
-        torch.manual_seed(hash_of(family))
-        model = AutoModel.from_config(tiny_config(family, len(tokenizer)))
-        for name, weight in model.named_parameters():
-            if weight.dim() > 1:  # the default draw is so small that every token looks alike
-                torch.nn.init.normal_(weight, std=0.2)
-                if "embed" in name and getattr(model.config, "pad_token_id", None) is not None:
-                    weight.data[0] = 0
-    model.save_pretrained(folder)
+    tiny_model(tiny_config(family, len(tokenizer)), hash_of(family)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return str(folder)
 

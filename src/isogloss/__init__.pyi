@@ -23,6 +23,7 @@ from isogloss.stack import (
     freeze as freeze,
     load as load,
     reinitialise as reinitialise,
+    wrap as wrap,
 )
 from isogloss.text.corpora import Bitext as Bitext, Corpus as Corpus, Lexicon as Lexicon
 from isogloss.text.readers.dictionaries import embedded as embedded, read_lexicon as read_lexicon

@@ -25,8 +25,8 @@ from transformers.trainer_utils import has_length
 from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze
-from isogloss.stack.families import family_of
-from isogloss.stack.stack import Stack, whole_stack
+from isogloss.stack.load import wrap
+from isogloss.stack.stack import Stack
 from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import masking_of
@@ -47,10 +47,9 @@ SHORT = {"l2_drift": "l2", "cosine_drift": "cosine", "cka": "cka", "procrustes_d
 def stack_of(model: Any, tokenizer: Any = None) -> Stack:
     """The stack inside a model with any head; the weights are the model's own, so it reads what training leaves."""
     name = type(model).__name__
-    family = family_of(model.config, name)
     kinds = f"{name} is an encoder-decoder; the callbacks are for encoders and decoders"
-    require(family.kind != "encoder-decoder", kinds)
-    return whole_stack(model.base_model, family, tokenizer, name)
+    require(not model.config.is_encoder_decoder, kinds)
+    return wrap(model, tokenizer, name=name)
 
 
 def updates_in_epoch(loader: Any, arguments: Any) -> int | None:

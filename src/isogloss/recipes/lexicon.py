@@ -148,7 +148,7 @@ def lexicon(
             known["static"] = options.describe_files(vectors) or TRAINED
         return known | {f"{split} {target}": each.fingerprint for (split, target), each in lexicons.items()}
 
-    return Work(options.model_name(first.name), rows, hashes, depth=first.cuts[-1])
+    return Work(options.model_name(first.name), rows, hashes, tuple({*first.notes, *second.notes}), first.cuts[-1])
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,7 @@ def map(
         Literal["all", "first"], "'all' pairs of languages, or 'first': the first language with each other"
     ] = "all",
     layers: options.Layers = None,
-    words: Annotated[int, Option("most word pairs a pair of languages to judge words by", least=1)] = 1000,
+    words: Annotated[int, Option("most word pairs a pair of languages to judge words by; 0: none", least=0)] = 1000,
     aligner: options.Aligner = "ibm2",
     points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,
     centre: Annotated[bool, Option("remove each language's mean before drawing the word map", WORD_MAP)] = True,
@@ -92,6 +92,8 @@ def map(
     stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
     cuts = layer_list(layers, stack) or tuple(stack.cuts)
     hashes["model"], hardware = stack.fingerprint, measuring_device(stack.device)
+    slow = words > 0 and not stack.tokenizer.is_fast
+    words = 0 if slow else words
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         vocabularies: list[tuple[VectorStore, Vocabulary]] = []
@@ -102,11 +104,12 @@ def map(
             ]
             store = VectorStore(run.scratch / str(number), mark="vocabulary.json")
             base = {"model": run.facts["model"], "data": name, "seed": seed}
-            reading = MapReading(stack, hardware, text, order, order[:size], list(cuts), compared, store, base)
+            where = (order, order[:size], list(cuts), compared)
+            reading = MapReading(stack, hardware, text, *where, store, base, words > 0)
             known = yield from _rows_of_pass(reading, words, aligner, run)
             yield from _rows_of_sample(reading, known, run)
             vocabularies.append((store, known))
-        if points and out is not None:  # a map nobody will see is not drawn
+        if points and words and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
                 run.note(f"the word map shows {next(iter(texts))}, the first of {len(texts)} texts")
             store, found = vocabularies[0]
@@ -120,6 +123,9 @@ def map(
         for name, text in texts.items()
         if text.dropped
     ]
+    if slow:
+        notes.append(f"sentences alone were compared: the slow tokenizer of {stack.name} does not say where words are")
+    notes += stack.notes
     notes += [note for text in texts.values() for note in options.unknown_notes(stack.tokenizer, text.corpora)]
     return Work(options.model_name(stack.name), rows, hashes, notes, depth=stack.cuts[-1])
 
@@ -138,6 +144,7 @@ class MapReading:
             types (layers, types, width) under `LANGUAGE.types`, and under `hits.METHOD.LAYER` each sentence's share of
             directions in which its translation was found first, (sample,). The vocabulary marks it as complete.
         base: Coordinates that every row has: model, data and seed.
+        words: Whether words are compared, too.
     """
 
     stack: Stack | Chain
@@ -149,6 +156,7 @@ class MapReading:
     pairs: list[Pair]
     store: VectorStore
     base: Mapping[str, Any]
+    words: bool
 
 
 # --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
@@ -171,7 +179,7 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
     least: dict[Pair, int] = {}
     ends = Counter(language for pair in bitext.links for language in pair)
     first = max(bitext.languages, key=lambda language: ends[language])
-    for pair in ((first, language) for language in bitext.languages if language != first):
+    for pair in ((first, language) for language in bitext.languages if language != first and reading.words):
         links[pair], given = links_of(bitext, pair, sample, aligner=aligner)
         least[pair] = 1 if given or len(sample) < 500 else 2
         if given:
@@ -226,7 +234,8 @@ def _one_pass(
     # The same sentences of every language, chunk by chunk: the sample with its words, then the rest without. Words take
     # more room, so their chunks are smaller.
     bytes_a_row = len(layers) * stack.width * 4 * len(bitext.languages)
-    for before, rows, worded in ((0, reading.sample, True), (len(reading.sample), reading.order, False)):
+    for before, rows, sampled in ((0, reading.sample, True), (len(reading.sample), reading.order, False)):
+        worded = sampled and reading.words
         most, vectors = (64, 16) if worded else (2048, 1)
         size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
         how: dict[str, Any] = {"layers": layers, "units": ("sentence", "word") if worded else ("sentence",)}
@@ -236,8 +245,9 @@ def _one_pass(
             chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
             for language, chunk in chunks.items():
                 shortened[language].update(chunk.shortened)
-                if worded:
+                if sampled:
                     stored[language][0][:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
+                if worded:
                     types[language].add(chunk, bitext[language])
             for pair, links in gold.items() if worded else ():
                 of_chunk = links[done : done + size]

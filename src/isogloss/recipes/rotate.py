@@ -142,7 +142,7 @@ def rotate(
     for trial in trials:
         known = {part: text.fingerprint for part, text in trial.texts.items()}
         hashes[f"{trial.name} {'-'.join(trial.languages)}"] = {"train": None, **known}
-    return Work(str(base["model"]), rows, hashes, depth=first.cuts[-1])
+    return Work(str(base["model"]), rows, hashes, tuple({*first.notes, *second.notes}), first.cuts[-1])
 
 
 @dataclass(frozen=True)

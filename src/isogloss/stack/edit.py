@@ -25,8 +25,9 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     blocks = stack.model.get_submodule(stack.family.blocks)
     stack.model.requires_grad_(n < 0)
     # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
-    above = (getattr(stack.model, name, None) for name in (stack.family.norm, "pooler") if name)
-    for part in (*blocks[max(n, 0) :], *(part for part in above if part is not None)):
+    modules = dict(stack.model.named_modules())
+    above = (modules[path] for path in (stack.family.norm, "pooler") if path in modules)
+    for part in (*blocks[max(n, 0) :], *above):
         part.requires_grad_(True)
     for part in blocks[until:] if until is not None else ():
         part.requires_grad_(False)

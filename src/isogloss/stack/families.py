@@ -1,9 +1,10 @@
-"""The table of architectures, and configurations for new encoders of any known family.
+"""Where a `transformers` model keeps its embeddings, blocks and last norm, and configurations for new encoders.
 
-A row of the table, `families.toml`, says where a `transformers` model keeps its embeddings, its blocks and its last
-norm. It is all it takes to read, cut and re-join a family. Paths are attribute names below the base model
-(`AutoModel`), below its encoder for an encoder-decoder; those of a masked-LM head are below the `...ForMaskedLM`.
-`configure` makes the configuration of a new encoder from the few numbers that give one its shape.
+A `Family` is all it takes to read, cut and re-join a model. `discover` finds it in the model itself, by what its
+modules compute. The families that can be trained have a row in `families.toml`, which also says what cannot be found
+in a base model, such as the masked-LM head. Paths are attribute names below the base model (`AutoModel`), below its
+encoder for an encoder-decoder; those of a masked-LM head are below the `...ForMaskedLM`. `configure` makes the
+configuration of a new encoder from the few numbers that give one its shape.
 """
 
 import json
@@ -11,10 +12,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor, nn
 
 from isogloss.errors import InputError, readable, require
 
@@ -25,13 +29,14 @@ Kind = Literal["encoder", "decoder", "encoder-decoder"]
 class Family:
     """Where things are in one architecture.
 
-    blocks: path of the list of blocks. embeddings: modules applied in turn, whose last output is cut 0.
-    norm: the norm after the last block of pre-norm models, which is not part of any cut. packs: attention runs
-    through `transformers`' attention interface and takes explicit positions, so sentences can lie end to end.
-    first_position: position of the first token, "padding" where positions start after the padding index.
-    rotary: the module that gives rotary positions. token_types: takes `token_type_ids`. attention: path, within a
-    block, of the last projection of its attention, whose output is added to the residual; None: not read.
-    kind: decoders and encoder-decoders are read, not cut.
+    blocks: path of the list of blocks. entry: the module that takes cut 0 where that is not the first block; such a
+    model always runs whole (blocks of XLM are no modules, only their last norms are). embeddings: modules applied in
+    turn, whose last output is cut 0. norm: the norm after the last block of pre-norm models, which is not part of any
+    cut. packs: attention runs through `transformers`' attention interface and takes explicit positions, so sentences
+    can lie end to end. first_position: position of the first token, "padding" where positions start after the padding
+    index. rotary: the module that gives rotary positions. token_types: takes `token_type_ids`. attention: path, within
+    a block, of the last projection of its attention, whose output is added to the residual; None: not read.
+    kind: decoders and encoder-decoders are read, not cut. cuts: whether an encoder takes hidden states at any cut.
     head: the modules of the masked-LM head, applied in turn to the base model's output, the last of which leaves scores
     over the vocabulary; empty where the family has none that is known. transform: the parts of that head before its
     output layer, which know no vocabulary.
@@ -40,6 +45,7 @@ class Family:
     """
 
     blocks: str
+    entry: str | None = None
     embeddings: tuple[str, ...] = ("embeddings",)
     norm: str | None = None
     packs: bool = True
@@ -48,6 +54,7 @@ class Family:
     token_types: bool = True
     attention: str | None = None
     kind: Kind = "encoder"
+    cuts: bool = True
     head: tuple[str, ...] = ()
     transform: tuple[str, ...] = ()
     feedforward: str = "intermediate_size"
@@ -71,14 +78,79 @@ def _frozen(fact: Any) -> Any:
     return tuple(map(_frozen, fact)) if isinstance(fact, list) else fact
 
 
-FAMILIES = _read_table()
+TESTED = _read_table()
+"""The rows of the table, compared with `hidden_states` by the tests; other families are compared when loaded."""
+FAMILIES = dict(TESTED)
+"""Families by `model_type`. One of your own goes here: `FAMILIES["my_type"] = Family(blocks="layers", ...)`."""
 
 
-def family_of(config: Any, name: str) -> Family:
-    """The row for a model's configuration; an unknown family is refused with the names of the known ones."""
-    kind, known = config.model_type, ", ".join(FAMILIES)
-    require(kind in FAMILIES, f"{name} is of the family {kind!r}, which isogloss does not know; it knows {known}")
-    return FAMILIES[config.model_type]
+def discover(model: Any, ids: Tensor) -> Family:
+    """Where a base model keeps its parts, by what its modules take and give while it reads ids (1, tokens).
+
+    The blocks are the list whose outputs are `hidden_states`, one by one. The embeddings are the module around the
+    token embeddings that gives the input of the first block; where there is none (a scale or positions are added later)
+    the model cannot be cut. The last norm is what turns the output of the last block into `last_hidden_state`. A model
+    is a decoder if another last token changes no state before it. `packs` is only a first guess.
+    """
+    taken: dict[str, Any] = {}
+    given: dict[str, Any] = {}
+
+    def record(path: str, _: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        taken[path] = args[0] if args else kwargs.get("hidden_states")
+        given[path] = output[0] if isinstance(output, tuple) else output
+
+    modules = {path: module for path, module in model.named_modules() if path}
+    handles = [
+        module.register_forward_hook(partial(record, path), with_kwargs=True) for path, module in modules.items()
+    ]
+    try:
+        out = model(input_ids=ids, output_hidden_states=True, **without_cache(model))
+    finally:
+        for handle in handles:
+            handle.remove()
+    states, last = out.hidden_states, out[0]
+    depth = len(states) - 1
+    lists = (path for path, module in modules.items() if isinstance(module, nn.ModuleList) and len(module) == depth)
+    blocks = next(
+        (path for path in lists if all(_same(given.get(f"{path}.{k}"), states[k + 1]) for k in range(depth - 1))), None
+    )
+    require(blocks is not None, f"none of its lists of {depth} modules gives its hidden states")
+    top = given.get(f"{blocks}.{depth - 1}")
+    entry = next((path for path in (f"{blocks}.0", *modules) if _same(taken.get(path), states[0])), None)
+    require(entry is not None, "none of its modules takes its first hidden state")
+    norms = [path for path, module in modules.items() if _same(taken.get(path), top) and _same(given.get(path), last)]
+    require(_same(top, last) or norms, "no module turns the output of its last block into its last hidden state")
+    tokens = model.get_input_embeddings()
+    around = [path for path, module in modules.items() if tokens in module.modules()]
+    embeddings = [path for path in around if _same(given.get(path), states[0])]
+    other = ids.clone()
+    other[0, -1] = ids[0, 0]
+    before, after = (state[0, :-1].float() for state in (last, model(input_ids=other, **without_cache(model))[0]))
+    limit = torch.finfo(last.dtype).eps ** 0.75  # rounding alone; most tokens, since one may go to another expert
+    causal = bool(((before - after).norm(dim=-1) / before.norm(dim=-1)).median() <= limit)
+    kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
+    # GPT-2 and others, without types of their own, would look them up among the words.
+    typed = hasattr(model.config, "type_vocab_size") and "token_type_ids" in signature(model.forward).parameters
+    return Family(
+        blocks=str(blocks),
+        entry=None if entry == f"{blocks}.0" else entry,
+        embeddings=(min(embeddings, key=len) if embeddings else max(around, key=len),),
+        norm=None if _same(top, last) else min(norms, key=len),
+        token_types=typed,
+        kind="decoder" if causal else "encoder",
+        packs=kinds <= {"full_attention", "sliding_attention"},
+        cuts=bool(embeddings) and entry == f"{blocks}.0",
+    )
+
+
+def _same(x: Any, y: Any) -> bool:
+    """Whether both are tensors, and equal to the bit."""
+    return isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape and torch.equal(x, y)
+
+
+def without_cache(model: Any) -> dict[str, bool]:
+    """The argument that keeps a decoder from storing keys and values, where its forward pass takes it."""
+    return {"use_cache": False} if "use_cache" in signature(model.forward).parameters else {}
 
 
 def trainable_family(config: Any) -> Family:

@@ -1,10 +1,12 @@
 """From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
 
+import copy
 import hashlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from difflib import get_close_matches
 from importlib.resources import files
 from pathlib import Path
@@ -12,12 +14,20 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor
+from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError, require
-from isogloss.stack.families import Family, family_of
-from isogloss.stack.stack import Stack, hash_weights, whole_stack
+from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, trainable_family, without_cache
+from isogloss.stack.packing import swapped
+from isogloss.stack.stack import Stack, hash_weights, measuring, whole_stack
+from isogloss.text.batches import Batch
 
 STEP_FILE = "step.json"  # beside the weights of a model that was saved while it was trained: where it comes from
+PROBED = [7, 5]  # tokens of the sentences that a model is checked with
+WINDOW = 3  # tokens that its layers with a window see meanwhile, so that windows are checked, too
+SENTENCE = "The cat sat on the mat, and the dog lay beside it in front of the fire."
+GAIN = 0.2  # nats a token by which the first token must lower the loss of this sentence to be taken for trained
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -33,12 +43,141 @@ def load(
     name: an embedded model (`mini`), a folder in `from_pretrained` format, or a hub id. dtype: computing precision;
     by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU. device: auto, cpu, cuda or mps.
     """
-    from transformers import AutoModel
-
     hardware = choose_device(device)
-    model, tokenizer, family = _read(AutoModel, name, revision, choose_dtype(dtype, hardware))
-    model = (model.get_encoder() if family.kind == "encoder-decoder" else model).to(hardware).eval()
-    return whole_stack(model, family, tokenizer, name)
+    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware))
+    return wrap(model.to(hardware).eval(), tokenizer, name=str(name))
+
+
+def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
+    """A model in memory as a Stack: any model of `transformers` that reads text, with or without a head.
+
+    Weights are the model's own, so the stack reads what training leaves. Where the parts of the model are is found in
+    it, and compared with its own hidden states; of an encoder-decoder the encoder is read.
+
+    Args:
+        model: the model.
+        tokenizer: the tokenizer that it was trained with.
+        name: what tables call it; by default the name it was loaded by, or else its class.
+
+    >>> wrap(AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))  # doctest: +SKIP
+    Stack('folder', cuts 0 to 12, 384 wide, torch.float32, cpu)
+    """
+    config = model.config
+    name = name or config.name_or_path or type(model).__name__
+    half: Kind | None = "encoder-decoder" if config.is_encoder_decoder else None
+    base = model.base_model if half is None else model.get_encoder()
+    family = FAMILIES.get(config.model_type)
+    if family is not None and family is TESTED.get(config.model_type):
+        return whole_stack(base, family, tokenizer, name)
+    modules = (getattr(base, "config", config).get_text_config(), *base.modules())
+    windows = [(each, "sliding_window", WINDOW) for each in modules if getattr(each, "sliding_window", None)]
+    try:
+        with measuring(base), swapped(windows):
+            stack = _checked(base, family, half, tokenizer, name)
+    except Exception as error:  # what a forward pass raises has no one class
+        reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}".splitlines()[0]
+        raise InputError(
+            f"{name} cannot be read as a stack of layers: {reason}; if you know where its blocks are, say so with "
+            f'isogloss.stack.FAMILIES["{config.model_type}"] = Family(blocks="...", ...)'
+        ) from error
+    return _with_first_token(stack, model)
+
+
+def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: Any, name: str) -> Stack:
+    """The stack of a base model whose cuts equal its own hidden states on two made-up sentences, each read alone.
+
+    family: as it was registered, None for as it is discovered, of this kind if it is known. Sentences end to end and
+    slices are tried as well; where they give other states, the family does not pack, or cannot be cut.
+    """
+    room = len(model.get_input_embeddings().weight)
+    ids = torch.linspace(room // 4, room // 2, sum(PROBED), device=model.device).long()
+    batch = Batch(ids, torch.tensor(PROBED, device=model.device), *(torch.zeros_like(ids),) * 4)
+    sentences = [sentence[None] for sentence in torch.split(ids, PROBED)]
+    if family is None:
+        family = discover(model, sentences[0])
+        family = family if kind is None else replace(family, kind=kind)
+    passes = [model(input_ids=each, output_hidden_states=True, **without_cache(model)) for each in sentences]
+    states = [torch.cat(each, dim=1)[0] for each in zip(*(alone.hidden_states for alone in passes), strict=True)]
+    last, depth = torch.cat([alone[0] for alone in passes], dim=1)[0], len(states) - 1
+
+    def close(x: Tensor, y: Tensor) -> bool:
+        """Whether the tokens of each sentence agree, but for one, which rounding may send to another expert."""
+        errors = (x.float() - y.float()).norm(dim=-1) / y.float().norm(dim=-1).clamp_min(1e-9)
+        limit = torch.finfo(y.dtype).eps ** 0.5
+        return all(bool(each.topk(2)[0][1] <= limit) for each in torch.split(errors, PROBED))
+
+    def reads(family: Family) -> bool:
+        stack = replace(whole_stack(model, family, tokenizer, name), pack=family.packs)
+        cuts = stack.read(batch) | stack.read(batch, [depth // 2])  # a low cut by itself runs fewer blocks
+        top = stack.head_input(cuts[depth])
+        return all(close(cuts[cut], states[cut]) for cut in range(depth)) and close(top, last)
+
+    def slices(family: Family) -> bool:
+        stack = whole_stack(model, family, tokenizer, name)
+        tops = (stack[cut:].read(batch, [depth], hidden=states[cut])[depth] for cut in (0, 1, depth // 2))
+        return all(close(stack.head_input(top), last) for top in tops)
+
+    def holds(claim: Callable[[Family], bool], family: Family) -> bool:
+        try:
+            return claim(family)
+        except Exception:  # whatever a forward pass raises when it is not given what it expects
+            return False
+
+    require(reads(replace(family, packs=False)), "its blocks do not give, in a batch, the hidden states of each text")
+    packing = (family, replace(family, first_position="padding")) if family.packs else ()
+    family = next((each for each in packing if holds(reads, each)), replace(family, packs=False))
+    cuts = family.kind == "encoder" and family.cuts and holds(slices, family)
+    return whole_stack(model, replace(family, cuts=cuts), tokenizer, name)
+
+
+def _with_first_token(stack: Stack, model: Any) -> Stack:
+    """A decoder that was trained with a first token (BOS), with a tokenizer that puts it before every text.
+
+    Most tokenizers do; of one that does not, the stack gets a copy, and a note. A token that ends texts, too, or that
+    the configuration does not name, is left out. Where the model's head is at hand, the loss of a sentence decides:
+    bloom has such a token and was trained without it.
+    """
+    tokenizer, config = stack.tokenizer, stack.model.config.get_text_config()
+    number, ending = (getattr(tokenizer, f"{mark}_token_id", None) for mark in ("bos", "eos"))
+    if stack.family.kind != "decoder" or number in (None, ending) or number != config.bos_token_id:
+        return stack
+    ids = tokenizer(SENTENCE)["input_ids"]
+    if number in ids:
+        return stack
+    head = model.get_output_embeddings()
+    tied = config.tie_word_embeddings and stack.model.get_input_embeddings()
+
+    def loss(ids: list[int], before: int) -> float:
+        """Nats a token of the sentence, after its first, with so many tokens before it."""
+        tokens, scores = torch.tensor(ids, device=stack.device), (head or tied).weight
+        batch = Batch(tokens, torch.tensor([len(ids)], device=stack.device), *(torch.zeros_like(tokens),) * 4)
+        with measuring(stack.model):
+            top = stack.head_input(stack.read(batch, [stack.last])[stack.last])[before:-1]
+            return float(cross_entropy((top @ scores.T).float(), tokens[before + 1 :]))
+
+    known = f"the model's configuration names the first token {tokenizer.bos_token}, which its tokenizer does not add"
+    if head or tied:
+        without, with_token = loss(ids, 0), loss([number, *ids], 1)
+        if without - with_token < GAIN:
+            return stack
+        known += f" (the loss of a sentence is {with_token:.1f} nats a token with it, and {without:.1f} without)"
+    require(
+        tokenizer.is_fast, f"{known}; this slow tokenizer cannot be told to: save it as a fast one, or with the token"
+    )
+    note = f"{stack.name}: {known}; it was put before every text"
+    return replace(stack, tokenizer=_prepending(tokenizer), notes=(*stack.notes, note))
+
+
+def _prepending(tokenizer: Any) -> Any:
+    """A copy of a fast tokenizer that puts its BOS before every text."""
+    from tokenizers.processors import Sequence, TemplateProcessing
+
+    tokenizer, mark = copy.deepcopy(tokenizer), tokenizer.bos_token
+    machine, marks = tokenizer.backend_tokenizer, [(mark, tokenizer.bos_token_id)]
+    template = TemplateProcessing(single=f"{mark} $A", pair=f"{mark} $A {mark} $B", special_tokens=marks)
+    own = machine.post_processor
+    machine.post_processor = template if own is None else Sequence([own, template])
+    return tokenizer
 
 
 def load_masked_lm(
@@ -49,15 +188,12 @@ def load_masked_lm(
     The Stack's weights are the model's own, so it reads what training leaves. A model without a trained masked-LM head
     is refused: a head of random numbers would predict nothing.
     """
-    from transformers import AutoModelForMaskedLM
-
     hardware = choose_device(device)
-    model, tokenizer, family = _read(AutoModelForMaskedLM, name, revision, torch.float32)
-    require(family.kind == "encoder", f"{name} is no encoder; masked-language modelling needs one")
+    model, tokenizer = _read(name, revision, torch.float32, masked_lm=True)
     if tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
     model = model.to(hardware).eval()
-    return model, whole_stack(model.base_model, family, tokenizer, name)
+    return model, whole_stack(model.base_model, trainable_family(model.config), tokenizer, name)
 
 
 def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
@@ -74,17 +210,18 @@ def fingerprint(model: Any, stack: Stack) -> str:
     return digest.hexdigest()
 
 
-def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype) -> tuple[Any, Any, Family]:
-    """A model of this class, its tokenizer and its family; weights that are missing are refused, not invented."""
-    from transformers import AutoConfig, AutoTokenizer
+def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_lm: bool = False) -> tuple[Any, Any]:
+    """A model, as a masked LM with its head, and its tokenizer; weights that are missing are refused, not invented."""
+    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
     source = locate(name)
     with quietly():
         try:
             config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+            if masked_lm:
+                trainable_family(config)
             _check_weights(source, revision, config)
-            family = family_of(config, str(name))
-            model, information = kind.from_pretrained(
+            model, information = (AutoModelForMaskedLM if masked_lm else AutoModel).from_pretrained(
                 source,
                 revision=revision,
                 config=config,
@@ -106,8 +243,15 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
                 f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
                 f"(HF_HUB_OFFLINE and the network decide): {reason}"
             ) from error
-    read = ("encoder.", "shared.") if family.kind == "encoder-decoder" else ("",)
-    missing = [key for key in information["missing_keys"] if key.startswith(read) and "pooler" not in key]
+    # Buffers, and tables that are not trained (sinusoidal positions), are computed where they are not stored.
+    half = model.get_encoder() if config.is_encoder_decoder else model
+    read = {id(weight) for weight in half.parameters()}
+    weights = {key for key, weight in model.named_parameters(remove_duplicate=False) if id(weight) in read}
+    missing = [key for key in information["missing_keys"] if key in weights and "pooler" not in key]
+    if missing:
+        with torch.device("meta"):  # a model that was loaded does not remember what is trained
+            trained = {key for key, weight in type(model)(config).named_parameters() if weight.requires_grad}
+        missing = [key for key in missing if key in trained]
     if missing:
         encoder = model.base_model_prefix
         if hasattr(model, encoder) and not any(key.startswith(f"{encoder}.") for key in missing):
@@ -126,7 +270,7 @@ def _read(kind: Any, name: str | Path, revision: str | None, dtype: torch.dtype)
     foreign = f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}"
     together = "they do not belong together; use the tokenizer that the model was trained with"
     require(tokenizer.vocab_size <= known, f"{foreign}: {together}")
-    return model, tokenizer, family
+    return model, tokenizer
 
 
 def choose_device(device: str | torch.device) -> torch.device:
@@ -207,7 +351,7 @@ def _check_weights(source: str, revision: str | None, config: Any) -> None:
     for path in Path(source).glob("*.safetensors"):  # none where it is a name on the hub
         with safe_open(path, framework="pt") as file:
             tensors += len(file.keys())
-    layers, told = getattr(config, "num_hidden_layers", 0), Path(source) / "config.json"
+    layers, told = getattr(config.get_text_config(), "num_hidden_layers", 0), Path(source) / "config.json"
     require(not tensors or layers <= tensors, f"{told} tells of {layers:,} layers, and there are {tensors:,} weights")
 
 

@@ -18,11 +18,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
+from isogloss.errors import require
 from isogloss.stack.families import FAMILIES, Family
 
 NAME = "isogloss_packed"
 OPAQUE = "isogloss_packed_opaque"
 WHOLE = "isogloss_whole"
+CHANGED_SCORES = ("softcap", "s_aux", "position_bias")  # what some models have attention do besides
 
 
 def packed_attention(
@@ -37,20 +39,28 @@ def packed_attention(
     scaling: float | None = None,
     dropout: float = 0.0,
     sliding_window: int | None = None,
-    **_: Any,
+    is_causal: bool | None = None,
+    **others: Any,
 ) -> tuple[Tensor, None]:
-    """Bidirectional attention within each sentence of a packed row.
+    """Attention within each sentence of a packed row, to earlier tokens only where the module or the model says so.
 
-    query, key, value: (1, heads, tokens, width of a head); cu_seq_lens_q: (sentences + 1,) borders.
-    `sliding_window` w lets a token see w - 1 neighbours on either side. Returns (1, tokens, heads, width of a head).
+    query, key, value: (1, heads, tokens, width of a head), of keys and values perhaps fewer heads, each for several
+    queries; cu_seq_lens_q: (sentences + 1,) borders. `sliding_window` w lets a token see w - 1 neighbours on either
+    side, or before it. Returns (1, tokens, heads, width of a head).
     """
+    changed = [name for name in CHANGED_SCORES if others.get(name) is not None]
+    require(not changed, f"packed attention does not know {changed}, which changes scores")
+    causal = bool(getattr(module, "is_causal", False) if is_causal is None else is_causal)
     window = None if sliding_window is None or sliding_window > max_length_q else sliding_window - 1
     query, key = query.to(value.dtype), key.to(value.dtype)  # rotated in float32 by some models
+    if (group := query.shape[1] // key.shape[1]) > 1:
+        key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
     q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))  # (tokens, heads, width)
-    if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and not dropout and _flash_takes(window):
+    if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and not dropout and _flash_takes(window, causal):
         from torch.nn.attention.varlen import varlen_attn
 
-        options: dict[str, Any] = {} if window is None else {"window_size": (window, window)}
+        reach = -1 if window is None else window  # -1: no limit
+        options: dict[str, Any] = {"window_size": (reach, 0 if causal else reach)} if causal or window else {}
         borders = cu_seq_lens_q.to(torch.int32)
         out: Any = varlen_attn(q, k, v, borders, borders, max_length_q, max_length_q, scale=scaling, **options)
         return out.unsqueeze(0), None
@@ -59,10 +69,11 @@ def packed_attention(
     for length, same in groupby(cu_seq_lens_q.diff().tolist()):
         count = len(list(same))
         stop = start + count * length
-        shape = (query.shape[1], count, length, query.shape[3])
+        shape = (query.shape[1], count, length, -1)
         piece = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
-        mask = None if window is None else _band(length, window, q.device)
-        out = scaled_dot_product_attention(piece[0], piece[1], piece[2], mask, dropout, scale=scaling)
+        mask = None if window is None else _band(length, window, q.device, causal=causal)
+        order = causal and mask is None
+        out = scaled_dot_product_attention(piece[0], piece[1], piece[2], mask, dropout, order, scale=scaling)
         pieces.append(out.transpose(1, 2).flatten(0, 1))  # (count * length, heads, width)
         start = stop
     return torch.cat(pieces).unsqueeze(0), None  # (1, tokens, heads, width)
@@ -144,7 +155,7 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
 
     @contextmanager
     def around() -> Iterator[None]:
-        with _swapped(tables), _attending(models, WHOLE, whole_attention):
+        with swapped(tables), _attending(models, WHOLE, whole_attention):
             yield
 
     return around
@@ -206,11 +217,11 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> AbstractConte
     configs = {
         id(module.config): module.config for model in models for module in model.modules() if hasattr(module, "config")
     }
-    return _swapped([(config, "_attn_implementation", name) for config in configs.values()])
+    return swapped([(config, "_attn_implementation", name) for config in configs.values()])
 
 
 @contextmanager
-def _swapped(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
+def swapped(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
     """Attributes have other values inside the block, and their own after it: (object, name of the attribute, value)."""
     before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes]
     try:
@@ -222,12 +233,13 @@ def _swapped(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
             setattr(holder, name, value)
 
 
-def _band(length: int, window: int, device: torch.device) -> Tensor:
+def _band(length: int, window: int, device: torch.device, *, causal: bool = False) -> Tensor:
     position = torch.arange(length, device=device)
-    return (position[:, None] - position[None, :]).abs() <= window
+    near = (position[:, None] - position[None, :]).abs() <= window
+    return near.tril() if causal else near
 
 
-def _flash_takes(window: int | None) -> bool:
+def _flash_takes(window: int | None, causal: bool) -> bool:
     """Whether this torch's variable-length kernel is there, and takes a window where one is needed."""
     try:
         from inspect import signature
@@ -236,4 +248,4 @@ def _flash_takes(window: int | None) -> bool:
     except ImportError:
         return False
     names = signature(varlen_attn).parameters
-    return "scale" in names and (window is None or "window_size" in names)
+    return "scale" in names and ("window_size" in names or (window is None and not causal))

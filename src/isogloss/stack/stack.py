@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
-from isogloss.stack.families import FAMILIES, Family
+from isogloss.stack.families import Family, without_cache
 from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
 
@@ -37,7 +37,8 @@ class Stack:
     """Embeddings followed by blocks, or a slice of them.
 
     `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
-    `pack`: whether sentences run end to end; None for where that is known to be fast.
+    `pack`: whether sentences run end to end; None for where that is known to be fast. `notes`: what the reader of its
+    numbers should know.
 
     Of these follow: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
     `first_position`, that of a sentence's first token, after the padding index in the families that reserve it;
@@ -52,6 +53,7 @@ class Stack:
     last: int
     embeds: bool = True
     pack: bool | None = None
+    notes: tuple[str, ...] = ()
     width: int = field(init=False)
     cuts: range = field(init=False)
     blocks: list[nn.Module] = field(init=False)
@@ -60,10 +62,10 @@ class Stack:
 
     def __post_init__(self) -> None:
         config, family = self.model.config, self.family
-        self.width, self.cuts = int(config.hidden_size), range(self.first, self.last + 1)
+        self.width, self.cuts = int(config.get_text_config().hidden_size), range(self.first, self.last + 1)
         self.blocks = list(self.model.get_submodule(family.blocks))[self.first : self.last]
-        self.first_position = first_position(self.model)
-        self.tells_types = tells_types(self.model)
+        self.first_position = first_position(self.model, family)
+        self.tells_types = tells_types(self.model, family)
 
     def __repr__(self) -> str:
         """In one line: the whole model would fill the screen."""
@@ -83,17 +85,19 @@ class Stack:
     def packs(self) -> bool:
         """Whether sentences run end to end without padding, where the family allows.
 
-        On a CPU always; on a GPU in half precision, for which there is a kernel; or as `pack` says.
+        On a GPU in half precision, for which there is a kernel; encoders on a CPU, too; or as `pack` says.
         """
         if self.pack is not None:
             return self.family.packs and self.pack
         half = self.dtype in (torch.float16, torch.bfloat16)
-        return self.family.packs and (self.device.type == "cpu" or (self.device.type == "cuda" and half))
+        if self.device.type == "cpu":
+            return self.family.packs and self.family.kind == "encoder"
+        return self.family.packs and self.device.type == "cuda" and half
 
     @property
     def max_length(self) -> int:
         """Most tokens a sentence may have, special tokens included."""
-        positions = getattr(self.model.config, "max_position_embeddings", None)
+        positions = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         limits = [self.tokenizer.model_max_length, None if positions is None else positions - self.first_position]
         return min((int(limit) for limit in limits if limit is not None and limit < 1_000_000), default=512)
 
@@ -120,8 +124,7 @@ class Stack:
         """
         if not isinstance(cut, slice) or cut.step is not None:
             raise TypeError("a stack is cut with a plain slice, as in stack[:8]")
-        if self.family.kind != "encoder":
-            raise InputError(f"{self.name} is a {self.family.kind}: its cuts can be read, but it cannot be sliced")
+        self._refuse_cutting()
         first = self.first if cut.start is None else cut.start
         last = self.last if cut.stop is None else cut.stop
         if not self.first <= first <= last <= self.last:
@@ -150,11 +153,20 @@ class Stack:
             raise InputError(f"{self.name} has cuts {known.start} to {self.last}, not {missing}")
         if hidden is None and not self.embeds:
             raise InputError(f"this slice of {self.name} begins at cut {self.first}: it takes hidden states, not text")
-        if hidden is not None and self.family.kind != "encoder":
-            raise InputError(f"{self.name} is a {self.family.kind}: it can be read from text only")
+        if hidden is not None:
+            self._refuse_cutting()
+        if hidden is not None and self.first == self.last:
+            return {cut: reduce(cut, hidden) for cut in wanted}
         last = max(wanted, default=self.first)
-        lower = self if last == self.last else replace(self, last=last)
+        lower = self if last == self.last or self.family.entry else replace(self, last=last)
         return lower._run(batch, wanted, reduce, hidden, part)
+
+    def _refuse_cutting(self) -> None:
+        """Refuse a model whose upper blocks cannot be run from hidden states."""
+        kind = self.family.kind
+        require(kind == "encoder", f"{self.name} is a {kind}: its cuts can be read, but it cannot be sliced")
+        pieces = "its embeddings are not one module, or its blocks differ"
+        require(self.family.cuts, f"{self.name} can be read, but not sliced: {pieces}")
 
     def cuts_of(self, part: Part) -> range:
         """The cuts that can be read of a part: attention exists inside blocks only, so not at the first cut."""
@@ -168,10 +180,15 @@ class Stack:
         """What a head reads: the top cut, after the final norm where the model has one."""
         return top if self.family.norm is None else self.model.get_submodule(self.family.norm)(top)
 
+    @property
+    def _run_blocks(self) -> list[nn.Module]:
+        """The blocks of this slice; of the embeddings alone the one above, where a pass ends: some need one to run."""
+        return self.blocks or list(self.model.get_submodule(self.family.blocks))[self.first : self.first + 1]
+
     @cached_property
     def _body(self) -> nn.Module:
         """The model's own forward pass over just this slice's modules; weights are shared, not copied."""
-        body = graft(self.model, self.family.blocks, nn.ModuleList(self.blocks))
+        body = graft(self.model, self.family.blocks, nn.ModuleList(self._run_blocks))
         if self.family.norm is not None:
             body = graft(body, self.family.norm, nn.Identity())
         if "pooler" in body._modules:
@@ -211,6 +228,8 @@ class Stack:
                 results[cut] = reduce(cut, states[0])
             else:
                 results[cut] = reduce(cut, states.flatten(0, 1) if mask is None else states[mask])
+            if not self.blocks:
+                raise _Reached
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         if hidden is None:
@@ -222,13 +241,14 @@ class Stack:
         if hidden is None and batch.types is not None and self.tells_types:  # in place of the zeros of packed inputs
             inputs["token_type_ids"] = spread(batch.types)
         if self.family.kind == "decoder":
-            inputs["use_cache"] = False
+            inputs |= without_cache(self.model)
         attention = self.family.attention if part == "attention" else None
-        hooks = reading(self.blocks, wanted, first=self.first, keep=keep, attention=attention)
-        with packed(body) if pack else nullcontext(), hooks:
+        entry = None if self.family.entry is None else self.model.get_submodule(self.family.entry)
+        hooks = reading(self._run_blocks, wanted, first=self.first, keep=keep, attention=attention, entry=entry)
+        with packed(body) if pack else nullcontext(), hooks, suppress(_Reached):
             out = body(**inputs)
-        if self.first == self.last and self.first in wanted:  # no block to hook: the embeddings alone
-            keep(self.first, out[0])
+            if self.first == self.last and self.first in wanted:  # a model that has no block at all
+                keep(self.first, out[0])
         return results
 
 
@@ -255,6 +275,7 @@ class Chain:
         self.cuts = range(sum(len(part.blocks) for part in self.parts) + 1)
         self.max_length = min(part.max_length for part in self.parts)
         self.packs = all(part.packs for part in self.parts)
+        self.notes = tuple(note for part in self.parts for note in part.notes)
         modules = [step.model if isinstance(step, Stack) else step for step in steps]
         self.model = nn.ModuleList(module for module in modules if isinstance(module, nn.Module))
 
@@ -317,11 +338,13 @@ def reading(
     first: int,
     keep: Callable[[int, Tensor], None],
     attention: str | None = None,
+    entry: nn.Module | None = None,
 ) -> Iterator[None]:
     """Hook the blocks so that inside any pass of their model hands every wanted cut to `keep` as it is computed.
 
-    first: the cut below the first block. attention: path within a block of a module whose output is taken instead of
-    the block's; the first cut, below all blocks, has none and cannot be wanted then.
+    first: the cut below the first block. entry: what takes that cut, by default the first block. attention: path within
+    a block of a module whose output is taken instead of the block's; the first cut, below all blocks, has none and
+    cannot be wanted then.
     """
     handles = []
 
@@ -333,7 +356,7 @@ def reading(
 
     try:
         if blocks and first in wanted:
-            handles.append(blocks[0].register_forward_pre_hook(before, with_kwargs=True))
+            handles.append((entry or blocks[0]).register_forward_pre_hook(before, with_kwargs=True))
         for cut, block in enumerate(blocks, first + 1):
             if cut in wanted:
                 inner = block if attention is None else block.get_submodule(attention)
@@ -371,16 +394,15 @@ def measuring_device(device: torch.device) -> torch.device:
     return device if device.type == "cuda" else torch.device("cpu")
 
 
-def first_position(model: Any) -> int:
+def first_position(model: Any, family: Family) -> int:
     """The position of a text's first token: after the padding index in the families that reserve it, else 0."""
-    family = FAMILIES[model.config.model_type]
     after_padding = family.first_position == "padding"
     return int(model.get_submodule(family.embeddings[0]).padding_idx) + 1 if after_padding else 0
 
 
-def tells_types(model: Any) -> bool:
+def tells_types(model: Any, family: Family) -> bool:
     """Whether the embeddings tell the second sentence of a pair from the first."""
-    return FAMILIES[model.config.model_type].token_types and getattr(model.config, "type_vocab_size", 1) > 1
+    return family.token_types and getattr(model.config, "type_vocab_size", 1) > 1
 
 
 @contextmanager
@@ -415,6 +437,10 @@ def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
         if not but or not name.startswith(but):
             digest.update(name.encode())
             digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+
+
+class _Reached(Exception):
+    """The pass of a model has come as far as it must."""
 
 
 class _Given(nn.Module):

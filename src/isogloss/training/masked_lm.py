@@ -283,8 +283,8 @@ def masked_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> 
         if window := getattr(model.config, "sliding_window", None):  # of layers that see their neighbourhood only
             near = (positions[:, :, None] - positions[:, None, :]).abs() <= window
             attention = {"full_attention": attention, "sliding_attention": attention & near[:, None]}
-        given["position_ids"] = positions + first_position(model.base_model)
-    if "types" in rows and tells_types(model):
+        given["position_ids"] = positions + first_position(model.base_model, trainable_family(model.config))
+    if "types" in rows and tells_types(model, trainable_family(model.config)):
         given["token_type_ids"] = rows["types"]
     asked = places if head is None else torch.cat([places, rows["firsts"]], dim=1)
     states = model.base_model(input_ids=rows["inputs"], attention_mask=attention, **given)[0]  # (rows, length, width)

@@ -23,7 +23,7 @@ from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
 from isogloss.measures.statistics import PARTS
 from isogloss.seeds import seed_of
-from isogloss.stack.families import family_of
+from isogloss.stack.families import trainable_family
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import Sentences, chunks, group, padded_rows
@@ -77,7 +77,7 @@ def perplexity_probe(
     sizes = [(maskings[each.language].count(each, limit), each.words, each.characters) for each in corpora]
     models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
     config, device = models[0].config, torch.device(device)
-    family = family_of(config, config.model_type)
+    family = trainable_family(config)
     if pack and (attend_padding or not family.packs):
         why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")

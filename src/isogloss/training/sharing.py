@@ -25,7 +25,7 @@ from torch import nn
 
 from isogloss.errors import InputError
 from isogloss.seeds import seed_of, seeded
-from isogloss.stack.families import family_of, trainable_family
+from isogloss.stack.families import trainable_family
 from isogloss.stack.load import quietly
 from isogloss.stack.stack import Stack, whole_stack
 from isogloss.training.probes import Reading
@@ -184,7 +184,7 @@ def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> 
     The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
     """
     model = languages.of(language)
-    return whole_stack(model.base_model, family_of(model.config, name), tokenizer, name)
+    return whole_stack(model.base_model, trainable_family(model.config), tokenizer, name)
 
 
 def _share(giver: Any, taker: Any, sharing: Sharing) -> None:

@@ -1,0 +1,303 @@
+"""Models of any architecture: where their parts are is found in them, and what is read is what they compute."""
+
+import copy
+import hashlib
+import shutil
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from transformers import AutoModel, AutoModelForCausalLM
+from transformers.models.auto import modeling_auto
+
+import isogloss as ig
+import tiny_models
+from isogloss.errors import InputError
+from isogloss.stack import FAMILIES, Family, families, load, wrap
+from isogloss.stack.families import without_cache
+from isogloss.stack.load import SENTENCE, _prepending
+from isogloss.text.batches import encode
+from isogloss.text.corpora import Corpus
+from tiny_models import DEPTH, DISCOVERED, ENCODERS, READ_ONLY, TEXT, tiny_config, tiny_model, tiny_tokenizer
+
+CORPUS = Corpus("en", TEXT)
+MOST = 2_000_000  # weights of a model that is small enough to be made here
+LEFT_OUT = {  # types of transformers' list that are not tried
+    "falcon_h1": "reads a token in a second without its CUDA kernels",
+    "nemotron_h": "the same",
+    "mra": "attends to nothing without its CUDA kernel",
+}
+
+
+def batch_of(stack, rows=None):
+    return encode(stack.tokenizer, CORPUS, rows or list(range(len(TEXT))), max_length=stack.max_length)
+
+
+def alone(stack, text):
+    """transformers' own hidden states of one sentence, and its last hidden state: (tokens, width) each."""
+    ids = torch.tensor([stack.tokenizer(text)["input_ids"]])
+    with torch.no_grad():
+        out = stack.model(input_ids=ids, output_hidden_states=True, **without_cache(stack.model))
+    return [*(states[0] for states in out.hidden_states[:-1]), out[0][0]]
+
+
+def error(x, y):
+    """The largest distance of two states of a token, relative to the length of the second."""
+    return float(((x - y).norm(dim=-1) / y.norm(dim=-1)).max())
+
+
+def errors(stack, rows=None, **options):
+    """How far each cut of a batch is from what transformers says of each sentence alone."""
+    rows = rows or list(range(len(TEXT)))
+    batch = batch_of(stack, rows)
+    with torch.no_grad():
+        cuts = replace(stack, **options).read(batch)
+        cuts[stack.last] = stack.head_input(cuts[stack.last])
+    expected = [torch.cat(states) for states in zip(*(alone(stack, TEXT[row]) for row in rows), strict=True)]
+    return [error(cuts[cut], expected[cut]) for cut in stack.cuts]
+
+
+@pytest.mark.parametrize("family", ENCODERS + DISCOVERED + READ_ONLY)
+def test_what_is_read_is_what_the_model_computes_for_each_sentence_alone(tiny, family):
+    stack = load(tiny(family))
+    assert list(stack.cuts) == list(range(DEPTH + 1))
+    assert max(errors(stack, pack=False)) < 1e-5, "padded"
+    assert max(errors(stack, [6, 3, 0], pack=False)) < 1e-5, "in another order"
+    if stack.family.packs:
+        assert max(errors(stack, pack=True)) < 1e-5, "end to end"
+    with torch.no_grad():
+        whole = stack.read(batch_of(stack))
+        assert torch.equal(stack.read(batch_of(stack), [1])[1], whole[1]), "a low cut by itself"
+    stack.tokenizer.padding_side = "left"
+    left = ig.vectors(stack, Corpus("en", TEXT[:4]))
+    stack.tokenizer.padding_side = "right"
+    assert torch.equal(left, ig.vectors(stack, Corpus("en", TEXT[:4]))), "the side of padding changes nothing"
+
+
+@pytest.mark.parametrize("family", DISCOVERED)
+def test_a_discovered_encoder_is_cut(tiny, family):
+    stack = load(tiny(family))
+    batch = batch_of(stack)
+    with torch.no_grad():
+        whole = stack.read(batch)
+        for cut in stack.cuts:
+            assert error(stack[cut:].read(batch, [DEPTH], hidden=whole[cut])[DEPTH], whole[DEPTH]) < 1e-5
+            joined = ig.chain(stack[:cut], stack[cut:]).read(batch)
+            assert max(error(joined[k], whole[k]) for k in whole) < 1e-5
+
+
+def test_decoders_pack_where_their_attention_is_the_interfaces(tiny):
+    packing = {family for family in READ_ONLY if load(tiny(family)).family.packs}
+    assert packing >= {"gpt2", "gpt_neox", "opt", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma3_text", "phi3"}
+    assert packing >= {"olmo2", "smollm3", "cohere2", "mixtral", "qwen3_moe"}
+    assert "gemma2" not in packing, "its scores are capped, which packed attention does not do"
+    assert not load(tiny("llama")).packs, "on a CPU decoders are padded"
+
+
+def answer(name, tokenizer):
+    """Whether a small random model of a type is read, refused or read wrong; None if it cannot be made of `SIZES`."""
+    try:
+        config = tiny_config(name, len(tokenizer))
+        if config.sub_configs:  # made of several models
+            return None
+        with torch.device("meta"):
+            size = sum(weight.numel() for weight in AutoModel.from_config(config).parameters())
+    except Exception:  # each configuration that does not go together has an error of its own
+        return None
+    if size > MOST:  # its sizes have names of their own
+        return None
+    try:
+        stack = wrap(tiny_model(config), tokenizer)
+    except InputError as reason:
+        return f"refused: {reason}"
+    wrong = max(max(errors(stack, [0, 1, 6], pack=packed)) for packed in {False, stack.family.packs})
+    return "read" if wrong < 1e-4 else f"wrong by {wrong}"
+
+
+def test_the_types_of_models_that_transformers_lists(request):
+    """At least 60 of transformers' text models are read right (140 of transformers 5.22), and none is read wrong."""
+    lists = (
+        modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+    )
+    names = {name for each in lists for name in each} & set(modeling_auto.MODEL_MAPPING_NAMES) - set(LEFT_OUT)
+    # Half a minute, most of it to import each type's module: answers are kept until transformers or the stack changes.
+    sources = [*Path(families.__file__).parent.glob("*.*"), Path(tiny_models.__file__), Path(__file__)]
+    version = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(sources))).hexdigest()
+    place = f"isogloss/model-types/{transformers.__version__}"
+    answers, tokenizer = request.config.cache.get(place, {}), tiny_tokenizer()
+    if answers.get("version") != version:
+        answers = {"version": version} | {name: answer(name, tokenizer) for name in sorted(names)}
+        request.config.cache.set(place, answers)
+    report = "\n".join(f"{name}: {answers[name]}" for name in sorted(names) if answers[name])
+    assert report.count(": read\n") >= 100, report
+    assert ": wrong" not in report, report
+
+
+def test_a_model_in_memory_with_a_head():
+    tokenizer = tiny_tokenizer()
+    model = AutoModelForCausalLM.from_config(tiny_config("llama", len(tokenizer)))
+    model.train()
+    stack = ig.wrap(model, tokenizer, name="mine")
+    assert (stack.name, stack.family.kind, stack.model is model.model) == ("mine", "decoder", True)
+    assert all(module.training for module in model.modules()), "the model is as it was"
+    assert ig.vectors(stack, CORPUS).shape == (DEPTH + 1, len(TEXT), 32)
+    assert ig.wrap(tiny_model(tiny_config("bert", len(tokenizer))), tokenizer).family is FAMILIES["bert"]
+
+
+def test_a_pre_norm_top_is_found_where_the_model_leaves_it_out():
+    """OPT has a last norm or not, as its configuration says: a row in a table could not know."""
+    tokenizer = tiny_tokenizer()
+    config = tiny_config("opt", len(tokenizer))
+    assert wrap(tiny_model(config), tokenizer).family.norm == "decoder.final_layer_norm"
+    config.do_layer_norm_before = False
+    stack = wrap(tiny_model(config), tokenizer)
+    assert stack.family.norm is None
+    assert max(errors(stack)) < 1e-5
+
+
+def test_a_norm_that_is_not_the_identity_is_no_part_of_the_top_cut(tiny):
+    stack = load(tiny("llama"))
+    with torch.no_grad():
+        stack.model.norm.weight.mul_(3)
+        top = stack.read(batch_of(stack, [0]))[DEPTH]
+        assert error(top, alone(stack, TEXT[0])[-1]) > 0.1
+        assert error(stack.head_input(top), alone(stack, TEXT[0])[-1]) < 1e-5
+
+
+def test_a_model_that_cannot_be_read_says_how_to_register_it():
+    tokenizer = tiny_tokenizer()
+    albert = tiny_model(tiny_config("albert", len(tokenizer)))
+    with pytest.raises(InputError, match=r"AlbertModel cannot be read.*FAMILIES\[\"albert\"\] = Family\(blocks="):
+        wrap(albert, tokenizer)
+
+
+def test_a_registered_family_is_used_and_checked(monkeypatch):
+    tokenizer = tiny_tokenizer()
+    model = tiny_model(tiny_config("llama", len(tokenizer)))
+    right = Family(blocks="layers", norm="norm", embeddings=("embed_tokens",), token_types=False, kind="decoder")
+    monkeypatch.setitem(FAMILIES, "llama", right)
+    assert wrap(model, tokenizer).family == replace(right, cuts=False)
+    monkeypatch.setitem(FAMILIES, "llama", replace(right, norm=None))
+    with pytest.raises(InputError, match="cannot be read as a stack of layers: .*hidden states"):
+        wrap(model, tokenizer)
+
+
+def test_an_encoder_that_cannot_be_cut_says_so(tiny):
+    stack = load(tiny("xlm"))
+    assert stack.family.kind == "encoder"
+    with pytest.raises(InputError, match="can be read, but not sliced: its embeddings are not one"):
+        stack[1:]
+
+
+def test_tied_embeddings_are_stored_once_and_not_missing(tmp_path):
+    tokenizer = tiny_tokenizer()
+    model = tiny_model(tiny_config("bart", len(tokenizer)))
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    stack = load(tmp_path)
+    assert torch.equal(stack.model.embed_tokens.weight, model.shared.weight)
+    assert max(errors(stack)) < 1e-5
+
+
+def with_bos(*, added):
+    """A tokenizer that has a first token, and perhaps adds it."""
+    tokenizer = tiny_tokenizer([*TEXT, SENTENCE])
+    tokenizer.bos_token, tokenizer.eos_token = "[CLS]", "[SEP]"
+    tokenizer.backend_tokenizer.post_processor = None
+    return _prepending(tokenizer) if added else tokenizer
+
+
+@cache
+def trained_decoder(*, first):
+    """A causal LM that knows one sentence by heart, with or without the first token before it."""
+    tokenizer = with_bos(added=first)
+    config = tiny_config("llama", len(tokenizer))
+    config.tie_word_embeddings = True
+    ids = torch.tensor([tokenizer(SENTENCE)["input_ids"]])
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(config)
+        optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+        for _ in range(60):
+            optimiser.zero_grad()
+            model(input_ids=ids, labels=ids).loss.backward()
+            optimiser.step()
+    return model.eval()
+
+
+def test_a_first_token_that_the_tokenizer_forgets_is_put_before_every_text():
+    model, tokenizer = trained_decoder(first=True), with_bos(added=False)
+    right = wrap(model, with_bos(added=True))
+    assert not right.notes
+    for each in (model, model.model):  # with the head, and with the embeddings that are tied to it
+        stack = wrap(each, tokenizer, name="mine")
+        assert stack.notes[0].startswith("mine: the model's configuration names the first token [CLS]")
+        assert torch.equal(ig.vectors(stack, CORPUS), ig.vectors(right, CORPUS))
+        batch = batch_of(stack, [0])
+        assert int(batch.ids[0]) == 2 and not batch.content[0], "which is no part of a mean"
+    assert tokenizer(TEXT[0])["input_ids"][0] != 2, "the tokenizer that was given is as it was"
+    assert tokenizer("a cat")["input_ids"] == stack.tokenizer("a cat")["input_ids"][1:]
+
+
+def test_a_first_token_that_a_model_was_not_trained_with_is_left_out():
+    stack = wrap(trained_decoder(first=False), with_bos(added=False))
+    assert not stack.notes and int(batch_of(stack, [0]).ids[0]) != 2
+
+
+def test_a_first_token_is_believed_where_nothing_can_be_predicted():
+    model = trained_decoder(first=True).model
+    config = copy.deepcopy(model.config)
+    config.tie_word_embeddings = False
+    untied = tiny_model(config)
+    assert wrap(untied, with_bos(added=False)).notes
+    config.bos_token_id = None
+    assert not wrap(tiny_model(config), with_bos(added=False)).notes, "which the configuration does not name"
+
+
+def test_the_run_says_that_a_first_token_was_added(tmp_path):
+    stack = wrap(trained_decoder(first=True), with_bos(added=False), name="mine")
+    ig.map(stack, ig.embedded(("en", "nl")).take(range(20)), layers="0,1", points=0, out=tmp_path)
+    assert "it was put before every text" in (tmp_path / "run.json").read_text()
+
+
+def test_a_slow_tokenizer_gives_sentence_measures(tmp_path):
+    tokenizer = transformers.ByT5Tokenizer()
+    stack = wrap(tiny_model(tiny_config("llama", 400)), tokenizer, name="mine")
+    text = ig.embedded(("en", "nl")).take(range(20))
+    rows = ig.map(stack, text, layers="0,1", out=tmp_path)
+    assert set(rows.unit.dropna()) == {"sentence"} and {"cka", "p@1"} <= set(rows.measure)
+    assert "sentences alone were compared: the slow tokenizer of mine" in (tmp_path / "run.json").read_text()
+    fast = wrap(tiny_model(tiny_config("llama", 400)), tiny_tokenizer(), name="mine")
+    asked = ig.map(fast, text, layers="0,1", words=0)
+    assert "word" not in set(asked.unit)
+    both = ig.map(fast, text, layers="0,1")
+    same = both[both.unit == "sentence"].reset_index(drop=True)
+    assert same.equals(asked[asked.unit == "sentence"].reset_index(drop=True)), "sentences are measured as before"
+
+
+def test_tables_that_are_computed_are_no_missing_weights(tiny, tmp_path):
+    """Marian's folders hold no sinusoidal positions: the model makes them."""
+    shutil.copytree(tiny("marian"), tmp_path / "model")
+    path = tmp_path / "model" / "model.safetensors"
+    weights = load_file(path)
+    del weights["encoder.embed_positions.weight"]
+    save_file(weights, path, {"format": "pt"})
+    assert max(errors(load(tmp_path / "model"))) < 1e-5
+
+
+def test_the_text_half_of_a_model_that_also_sees_is_read():
+    tokenizer = tiny_tokenizer()
+    vision = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    text = tiny_config("gemma3_text", len(tokenizer)).to_dict()
+    config = transformers.Gemma3Config(
+        text_config=text, vision_config={**vision, "image_size": 28, "patch_size": 14}, mm_tokens_per_image=4
+    )
+    stack = wrap(tiny_model(config), tokenizer)
+    assert (stack.family.blocks, stack.width, stack.max_length) == ("language_model.layers", 32, 64)
+    assert max(errors(stack, pack=False)) < 1e-5 and max(errors(stack, pack=True)) < 1e-5
