@@ -216,20 +216,14 @@ class Results:
             changes.append(less(self.values(**at), self.values(**{**at, **base}), log=log))
         return by_seed(changes, gmean) if log else by_seed(changes)
 
-    def without(self, part: int) -> "Results":
-        """The same rows with the values they have without one part of the test items, for `two_way_mean`.
+    @cached_property
+    def left_out(self) -> list["Results"]:
+        """The same rows with the values they have without each part of the test items in turn, for `two_way_mean`.
 
         Where a row has no `parts`, its interval over items stands in for them: its error is spread over parts at
         random, alike for the rows of all seeds and languages and independently for other models, plans, layers and
         steps. What is compared then counts as if it had been read on other items, which makes intervals too wide.
         """
-        left, values = Results(self.rows), self._parts[:, part].tolist()
-        left._index, left._columns = self._index, {**self._columns, "value": list(map(_cell, values))}
-        return left
-
-    @cached_property
-    def _parts(self) -> Floats:
-        """The values without each part of the items, (rows, parts)."""
         values = np.array([np.nan if value is None else value for value in self.cells("value")], dtype=np.float64)
         left = np.repeat(values[:, None], PARTS, axis=1)
         drawn: dict[tuple[Any, ...], Floats] = {}
@@ -244,7 +238,11 @@ class Results:
                     draws = np.random.default_rng(seed_of(0, *map(str, key))).normal(size=PARTS)
                     drawn[key] = (draws - draws.mean()) / draws.std() / math.sqrt(PARTS - 1)
                 left[at] += drawn[key] * (high - low) / (2 * NORMAL)
-        return left
+        every = [Results(self.rows) for _ in range(PARTS)]
+        for results, numbers in zip(every, left.T.tolist(), strict=True):
+            value = [None if number != number else number for number in numbers]
+            results._index, results._columns = self._index, {**self._columns, "value": value}
+        return every
 
     def value(self, column: str = "value", **coordinates: Any) -> float | None:
         """The mean of all rows at these coordinates; None where there is none."""
@@ -550,7 +548,7 @@ def judge(claim: Claim, results: Results) -> Finding:
     """Judge a claim on the rows of a reproduction: not judged where a contrast cannot be and none is refuted.
 
     Values of seeds are judged by an interval over seeds and test items together (`two_way_mean`), for which the
-    contrasts are taken anew without each part of the items (`Results.without`). Intervals of several contrasts are
+    contrasts are taken anew without each part of the items (`Results.left_out`). Intervals of several contrasts are
     corrected by Holm.
     """
     statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
@@ -562,7 +560,7 @@ def judge(claim: Claim, results: Results) -> Finding:
     estimates = [each.estimate() for each in contrasts]
     judged = [at for at, count in enumerate(counts) if (count is None or count >= LEAST) and estimates[at].error >= 0]
     if any(not isinstance(contrasts[at].values, Estimate) for at in judged):
-        left = list(zip(*(claim.contrasts_of(results.without(part)) for part in range(PARTS)), strict=True))
+        left = list(zip(*(claim.contrasts_of(left) for left in results.left_out), strict=True))
         for at in judged:
             each, alone = contrasts[at], estimates[at]
             estimates[at] = each.estimate(left[at])
