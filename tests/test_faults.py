@@ -173,7 +173,7 @@ def test_a_mistake_that_nobody_foresaw_is_a_sentence_and_its_way_is_shown_on_dem
     monkeypatch.setattr("isogloss.report.write_page", wrong)
     monkeypatch.setenv("ISOGLOSS_DEBUG", "")  # so that what --debug sets is gone after the test
     for words, shown in ((["report"], False), (["--debug", "report"], True)):
-        monkeypatch.delenv("ISOGLOSS_DEBUG")
+        monkeypatch.delenv("ISOGLOSS_DEBUG", raising=False)
         monkeypatch.setattr(sys, "argv", ["isogloss", *words, str(tmp_path)])
         with pytest.raises(SystemExit) as end:
             cli.main()
