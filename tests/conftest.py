@@ -23,3 +23,13 @@ def tiny(tmp_path_factory):
     """`tiny("bert")` is the folder of a small random BERT."""
     root = str(tmp_path_factory.mktemp("models"))
     return lambda family: saved(root, family)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Workers begin with whole files and take tests over from each other: `load` would share every file out, so that
+    each worker makes the fixtures of each file.
+    """
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)

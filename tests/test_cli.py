@@ -2,8 +2,6 @@
 
 import shutil
 import signal
-import subprocess
-import sys
 import time
 
 import pandas as pd
@@ -13,12 +11,19 @@ from benchmarks.invented import invented
 from isogloss.recipes import recipe
 from isogloss.report import page
 from isogloss.runs import read_facts, read_rows
-from tiny_commands import drawing_command_line
+from tiny_commands import command_line, drawing_command_line
+from tiny_processes import fork, kill
 
 
 @pytest.fixture
 def isogloss(monkeypatch, capsys):
     return drawing_command_line(monkeypatch, capsys)
+
+
+@pytest.fixture
+def undrawn(monkeypatch, capsys):
+    """The same without pages, for questions that are not about them."""
+    return command_line(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -47,20 +52,20 @@ def test_map_prints_the_verdict_and_leaves_a_run(isogloss, sides, tiny):
     assert len(read_rows(sides / "run")) > 100
 
 
-def test_pharaoh_links_judge_the_vectors(isogloss, sides, tiny):
+def test_pharaoh_links_judge_the_vectors(undrawn, sides, tiny):
     links = invented(("qaa", "qab"), sentences=30, seed=1).links["qaa", "qab"]
     for corpus in invented(("qaa", "qab"), sentences=30, seed=1):  # links count words separated by spaces
         words = [[text[a:b] for a, b in spans] for text, spans in zip(corpus.sentences, corpus.words, strict=True)]
         (sides / f"{corpus.language}.txt").write_text("\n".join(map(" ".join, words)) + "\n", encoding="utf-8")
     (sides / "links").write_text("\n".join(" ".join(f"{i}-{j}" for i, j in each) for each in links) + "\n")
     options = ("--out", sides / "run", "--points", 0, "--links", sides / "links")
-    code, _, told = isogloss("map", tiny("bert"), *given(sides, *options))
+    code, _, told = undrawn("map", tiny("bert"), *given(sides, *options))
     assert code == 0, told
     table = read_rows(sides / "run")
     assert set(table[table.measure == "aer"].method) == {"itermax", "statistical"}
     (sides / "links").write_text("0-99\n" * 30)
     options = ("--out", sides / "other", "--links", sides / "links")
-    one_sentence(isogloss("map", tiny("bert"), *given(sides, *options)), "links:1")
+    one_sentence(undrawn("map", tiny("bert"), *given(sides, *options)), "links:1")
 
 
 def test_report_makes_the_page_again_and_one_over_several_runs(isogloss, sides, tiny):
@@ -77,10 +82,10 @@ def test_report_makes_the_page_again_and_one_over_several_runs(isogloss, sides, 
     assert "bert" in text and "roberta" in text
 
 
-def test_without_out_every_run_has_its_own_folder(isogloss, sides, tiny, monkeypatch):
+def test_without_out_every_run_has_its_own_folder(undrawn, sides, tiny, monkeypatch):
     monkeypatch.chdir(sides)
     for _ in range(2):
-        assert isogloss("map", tiny("bert"), *given(sides, "--points", 0))[0] == 0
+        assert undrawn("map", tiny("bert"), *given(sides, "--points", 0))[0] == 0
     assert sorted(path.name for path in (sides / "runs").iterdir()) == ["map", "map-2"]
 
 
@@ -164,11 +169,11 @@ def test_missing_weights_are_not_drawn_at_random(isogloss, sides, tiny):
     one_sentence(isogloss("map", sides / "model", *given(sides)), "encoder.layer.1.attention.self.query.weight")
 
 
-def test_long_sentences_are_cut_counted_and_said(isogloss, sides, tiny):
+def test_long_sentences_are_cut_counted_and_said(undrawn, sides, tiny):
     for name in ("qaa", "qab"):
         with (sides / f"{name}.txt").open("a", encoding="utf-8") as file:
             file.write("tak " * 100 + "\n")
-    code, shown, told = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
+    code, shown, told = undrawn("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
     assert code == 0, told
     assert "1 of 31 sentences of qaa" in shown and "were cut" in shown
 
@@ -186,11 +191,11 @@ def test_a_run_is_not_overwritten(isogloss, sides, tiny):
     assert (sides / "run" / "report.html").is_file()
 
 
-def test_resume_without_out_goes_on_with_the_last_run(isogloss, sides, tiny, monkeypatch):
+def test_resume_without_out_goes_on_with_the_last_run(undrawn, sides, tiny, monkeypatch):
     monkeypatch.chdir(sides)
     arguments = ("map", tiny("bert"), *given(sides, "--points", 0))
-    one_sentence(isogloss(*arguments, "--resume"), "no run at runs/map to resume")
-    assert isogloss(*arguments)[0] == isogloss(*arguments, "--resume")[0] == 0
+    one_sentence(undrawn(*arguments, "--resume"), "no run at runs/map to resume")
+    assert undrawn(*arguments)[0] == undrawn(*arguments, "--resume")[0] == 0
     assert [path.name for path in (sides / "runs").iterdir()] == ["map"]
 
 
@@ -232,7 +237,7 @@ def test_the_end_that_a_scheduler_sends_says_how_to_go_on(isogloss, sides, tiny,
     assert closed == ["what was open"] and signal.getsignal(signal.SIGTERM) is before
 
 
-def test_a_full_disk_is_one_sentence_and_loses_nothing(isogloss, sides, tiny, monkeypatch):
+def test_a_full_disk_is_one_sentence_and_loses_nothing(undrawn, sides, tiny, monkeypatch):
     from isogloss.runs import run as run_module
 
     arguments = ("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
@@ -245,9 +250,9 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(isogloss, sides, tiny, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(run_module.os, "fsync", full)
-        code, _, told = isogloss(*arguments)
+        code, _, told = undrawn(*arguments)
     assert code == 1 and "No space left on device" in told and "Traceback" not in told
-    assert isogloss(*arguments, "--resume")[0] == 0
+    assert undrawn(*arguments, "--resume")[0] == 0
     assert read_facts(sides / "run")["status"] == "finished"
 
 
@@ -283,18 +288,19 @@ def test_no_run_folder_for_report(isogloss, tmp_path):
     assert code == 2 and str(tmp_path) in told and "Traceback" not in told
 
 
-@pytest.mark.parametrize("after", [0.0, 0.2, 0.6])
-def test_a_killed_map_resumes_to_the_same_rows(sides, tiny, after):
-    command = [sys.executable, "-m", "isogloss", "map", tiny("bert"), *map(str, given(sides, "--points", 0))]
-    subprocess.run([*command, "--out", sides / "whole"], check=True, capture_output=True)
-    process = subprocess.Popen([*command, "--out", sides / "run"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+@pytest.mark.parametrize("after", [0.0, 0.3, 0.8])
+def test_a_killed_map_resumes_to_the_same_rows(undrawn, sides, tiny, after):
+    command = ["map", tiny("bert"), *given(sides, "--points", 0)]
+    begin = time.time()
+    assert undrawn(*command, "--out", sides / "whole")[0] == 0
+    seconds = time.time() - begin
+    process = fork(undrawn, *command, "--out", sides / "run")
     deadline = time.time() + 60
     while not (sides / "run").exists() and time.time() < deadline:
         time.sleep(0.005)
-    time.sleep(after)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    subprocess.run([*command, "--out", sides / "run", "--resume"], check=True, capture_output=True)
+    time.sleep(after * seconds)
+    kill(process)
+    assert undrawn(*command, "--out", sides / "run", "--resume")[0] == 0
     whole, run = (read_rows(sides / name) for name in ("whole", "run"))
     columns = list(whole.columns)
     pd.testing.assert_frame_equal(

@@ -177,6 +177,7 @@ def test_a_mistake_that_nobody_foresaw_is_a_sentence_and_its_way_is_shown_on_dem
         raise KeyError("odd")
 
     monkeypatch.setattr("isogloss.report.write_page", wrong)
+    monkeypatch.setenv("ISOGLOSS_DEBUG", "")  # so that what --debug sets is gone after the test
     for words, shown in ((["report"], False), (["--debug", "report"], True)):
         monkeypatch.delenv("ISOGLOSS_DEBUG", raising=False)
         monkeypatch.setattr(sys, "argv", ["isogloss", *words, str(tmp_path)])
@@ -185,7 +186,6 @@ def test_a_mistake_that_nobody_foresaw_is_a_sentence_and_its_way_is_shown_on_dem
         told = capsys.readouterr().err
         assert end.value.code == cli.UNKNOWN and "KeyError: 'odd' (test_faults.py:" in told
         assert ("Traceback" in told) == shown
-    monkeypatch.delenv("ISOGLOSS_DEBUG")
 
 
 def test_a_full_disk_is_said_before_the_store_is_mapped(tmp_path, monkeypatch):

@@ -1,8 +1,26 @@
-"""Several processes as threads of one, for tests of what they do together."""
+"""Processes that are copies of this one, and several as threads of one, for tests of what they do together."""
 
+import multiprocessing
 import threading
 
 import torch
+
+
+def fork(function, *arguments):
+    """A process that runs a function, and begins as a copy of this one: with everything imported."""
+    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
+def kill(process):
+    process.kill()
+    process.join()
+
+
+def exit_code(process):
+    process.join(timeout=60)
+    return process.exitcode
 
 
 class Threads:

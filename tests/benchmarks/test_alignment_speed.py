@@ -1,29 +1,19 @@
 """The alignment benchmark runs whole at a tiny size, and its in-batch lines have nearly the same loss."""
 
-import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from benchmarks.alignment import make_pairs
 from transformers import AutoTokenizer
 
+from benchmarks import alignment
 from tiny_drift import write_model
 
-ROOT = Path(__file__).parents[2]
 
-
-def test_every_line_trains_and_the_like_ones_agree(tmp_path):
+def test_every_line_trains_and_the_like_ones_agree(tmp_path, benchmark):
     pytest.importorskip("sentence_transformers")
-    out = tmp_path / "rows.json"
-    sizes = "--device cpu --batch 8 --steps 3 --warm-up 1 --rounds 1 --queue 16"
-    model = str(write_model(tmp_path / "model"))
-    command = [sys.executable, "-m", "benchmarks.alignment", "--model", model, *sizes.split(), "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    queued, batched, other = json.loads(out.read_text())["rows"]
+    sizes = "--batch 8 --steps 3 --warm-up 1 --rounds 1 --queue 16"
+    _, found = benchmark(alignment, f"--model {write_model(tmp_path / 'model')} {sizes}")
+    queued, batched, other = found["rows"]
     assert queued["name"] == "isogloss, queue and TLM" and batched["name"] == "isogloss, in-batch"
     assert other["name"].startswith("sentence-transformers") and other["times"] == 1
     for one in (queued, batched):
@@ -35,7 +25,7 @@ def test_every_line_trains_and_the_like_ones_agree(tmp_path):
 
 def test_made_up_sentences_are_as_long_as_told_and_translate_word_for_word(tiny):
     tokenizer = AutoTokenizer.from_pretrained(tiny("bert"))
-    pairs = make_pairs(200, tokenizer, 0)
+    pairs = alignment.make_pairs(200, tokenizer, 0)
     sides = [[tokenizer(side)["input_ids"] for side in pair] for pair in pairs]
     assert all(12 <= len(side) <= 40 for pair in sides for side in pair)
     assert 18 < sum(len(first) for first, _ in sides) / 200 < 27

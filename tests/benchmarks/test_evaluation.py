@@ -1,25 +1,17 @@
 """The evaluation benchmark runs whole at a tiny size, and its two sides find the same loss."""
 
-import json
 import math
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
-from benchmarks.evaluation import make_text
 
-ROOT = Path(__file__).parents[2]
+from benchmarks import evaluation
 
 
-def test_both_sides_run_and_their_losses_agree(tmp_path):
+def test_both_sides_run_and_their_losses_agree(benchmark):
     sizes = "--depth 1 --width 32 --vocabulary 200 --sentences 60 --rounds 1 --batches 16"
-    out = tmp_path / "rows.json"
-    command = [sys.executable, "-m", "benchmarks.evaluation", "--device", "cpu", *sizes.split(), "--out", str(out)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "| Trainer.evaluate, batch 16 |" in done.stdout
-    ours, trainer = json.loads(out.read_text())["rows"]
+    shown, found = benchmark(evaluation, sizes)
+    assert "| Trainer.evaluate, batch 16 |" in shown
+    ours, trainer = found["rows"]
     assert ours["sentences_per_second"] > 0 and trainer["sentences_per_second"] > 0 and ours["prepared"] > 0
     # Weights are random: what differs is which 450 tokens are asked for.
     assert abs(ours["loss"] - trainer["loss"]) < 0.1
@@ -27,7 +19,7 @@ def test_both_sides_run_and_their_losses_agree(tmp_path):
 
 
 def test_sentences_are_as_long_as_those_of_newspapers():
-    text = make_text("nl", 2_000, 500, seed=0)
+    text = evaluation.make_text("nl", 2_000, 500, seed=0)
     assert 25 < text.lengths.mean() < 29 and len(text.ids) == text.lengths.sum()
     starts = np.cumsum(text.lengths) - text.lengths
     assert set(text.ids[starts]) == {2} and set(text.ids[np.cumsum(text.lengths) - 1]) == {3}

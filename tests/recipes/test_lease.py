@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -11,18 +9,19 @@ import pytest
 import isogloss as ig
 from isogloss.recipes import jobs as jobs_module
 from isogloss.recipes.jobs import LOST, Job, holding, job_lease, run_jobs, still_held
+from tiny_processes import exit_code, fork, kill
 
 SECONDS = 2.0
-HOLDER = """
-import os, sys, time
-from pathlib import Path
-from isogloss.recipes.jobs import holding, job_lease
-with holding(job_lease(Path(sys.argv[1]), seconds=float(sys.argv[3])), tell=lambda text: print(text, flush=True)):
-    with open(sys.argv[1] + ".work", "a") as work:
+
+
+def hold(folder, name):
+    """Hold the lease, or wait for it, and work all the while; what is said goes into a file."""
+    os.dup2(os.open(folder / f"{name}.said", os.O_WRONLY | os.O_CREAT), 2)
+    lease = job_lease(folder / "job.lease", seconds=SECONDS)
+    with holding(lease, tell=lambda text: os.write(2, f"{text}\n".encode())), (folder / "work").open("a") as work:
         while True:
-            print(sys.argv[2], time.monotonic(), file=work, flush=True)
+            print(name, time.monotonic(), file=work, flush=True)
             time.sleep(0.02)
-"""
 
 
 @pytest.fixture
@@ -31,19 +30,17 @@ def holder(tmp_path):
     begun = []
 
     def start(name):
-        words = [sys.executable, "-c", HOLDER, tmp_path / "job.lease", name, str(SECONDS)]
-        begun.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        begun.append(fork(hold, tmp_path, name))
         return begun[-1]
 
     yield start
     for process in begun:
-        process.kill()
-        process.wait()
+        kill(process)
 
 
 def works(folder):
     """Who worked when."""
-    path = folder / "job.lease.work"
+    path = folder / "work"
     lines = path.read_text().splitlines() if path.exists() else []
     return [(name, float(when)) for name, when in (line.split() for line in lines)]
 
@@ -63,11 +60,11 @@ def test_a_second_worker_waits_while_the_first_lives_and_takes_the_place_of_a_de
     first = holder("a")
     until(lambda: works(tmp_path))
     second = holder("b")
-    assert second.stdout.readline().decode().startswith(f"waiting for process {first.pid} on ")
+    until(lambda: (tmp_path / "b.said").exists() and "\n" in (tmp_path / "b.said").read_text())
+    assert (tmp_path / "b.said").read_text().startswith(f"waiting for process {first.pid} on ")
     time.sleep(1.5 * SECONDS)
     assert {name for name, _ in works(tmp_path)} == {"a"}  # it lives, so nobody takes its place
-    first.kill()
-    first.wait()
+    kill(first)
     until(lambda: works(tmp_path)[-1][0] == "b")
     assert owner(tmp_path).pid == second.pid
 
@@ -81,8 +78,8 @@ def test_a_worker_that_stood_still_ends_when_it_wakes_and_leaves_the_lease_of_it
     last = max(when for name, when in works(tmp_path) if name == "a")
     assert min(when for name, when in works(tmp_path) if name == "b") > last + SECONDS * 0.8
     os.kill(first.pid, signal.SIGCONT)
-    assert first.wait(timeout=10) == LOST
-    assert b"could not be renewed for 1 seconds" in first.stderr.read()
+    assert exit_code(first) == LOST
+    assert "could not be renewed for 1 seconds" in (tmp_path / "a.said").read_text()
     assert owner(tmp_path).pid == second.pid
     count = len(works(tmp_path))
     until(lambda: len(works(tmp_path)) > count)  # and the other goes on
@@ -92,7 +89,7 @@ def test_a_worker_whose_lease_is_gone_ends(holder, tmp_path):
     first = holder("a")
     until(lambda: works(tmp_path))
     (tmp_path / "job.lease").unlink()
-    assert first.wait(timeout=10) == LOST
+    assert exit_code(first) == LOST
 
 
 def test_a_worker_whose_storage_hangs_ends_before_another_may_take_its_place(tmp_path, monkeypatch):
@@ -124,7 +121,7 @@ def test_a_lease_nobody_renews_is_taken_where_names_cannot_be_exchanged_as_on_ne
     with holding(job_lease(tmp_path / "job.lease", seconds=SECONDS)):
         assert time.monotonic() - begun > SECONDS and owner(tmp_path).pid == os.getpid()
         os.kill(first.pid, signal.SIGCONT)
-        assert first.wait(timeout=10) == LOST
+        assert exit_code(first) == LOST
         assert owner(tmp_path).pid == os.getpid()
 
 
@@ -135,8 +132,7 @@ def test_jobs_that_still_run_elsewhere_are_not_run_here_and_leases_of_the_dead_a
     until(lambda: works(tmp_path))
     with pytest.raises(ig.InputError, match=r"1 of these jobs still run elsewhere, job as process \d+ on "):
         run_jobs([job], executor=lambda *_: pytest.fail("it runs elsewhere"))
-    first.kill()
-    first.wait()
+    kill(first)
     assert job.lease.exists()
     begun = time.monotonic()
     run_jobs([job], executor=lambda *_: [])

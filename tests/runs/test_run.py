@@ -1,16 +1,17 @@
 import json
+import multiprocessing
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pandas as pd
 import pytest
 
+from isogloss import cli
 from isogloss.errors import InputError
 from isogloss.files import whole, write_text
 from isogloss.runs import COLUMNS, check_folder, frame, read_facts, read_rows, row, start
+from tiny_processes import exit_code, fork, kill
 
 FACTS = {"command": "map", "arguments": {"sample": 4}, "seed": 0, "model": "mini", "hashes": {"model": "a"}}
 ROWS = [
@@ -184,25 +185,22 @@ def test_facts_say_versions_and_notes_once(tmp_path):
     assert {"python", "torch", "isogloss"} <= set(facts["versions"])
 
 
-HOLDER = """
-import sys, time
-from isogloss.runs import row, start
-with start(sys.argv[1], {facts!r}) as run:
-    run.append([row("cka", 0.5, layer=1)])
-    print("ready", flush=True)
-    time.sleep(60)
-"""
+def hold(folder, ready):
+    """Be in the middle of a run."""
+    with start(folder, FACTS) as run:
+        run.append([row("cka", 0.5, layer=1)])
+        ready.set()
+        time.sleep(60)
 
 
 @pytest.fixture
 def other(tmp_path):
     """A process that is in the middle of a run in the folder `run`."""
-    words = [sys.executable, "-c", HOLDER.format(facts=FACTS), tmp_path / "run"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdout.readline() == b"ready\n"
+    ready = multiprocessing.Event()
+    process = fork(hold, tmp_path / "run", ready)
+    assert ready.wait(60)
     yield process
-    process.kill()
-    process.wait()
+    kill(process)
 
 
 def contents(folder):
@@ -213,42 +211,30 @@ def test_two_processes_on_one_folder_the_second_is_told_at_once_and_changes_noth
     before, begun = contents(tmp_path / "run"), time.monotonic()
     with pytest.raises(InputError, match=r"run is in use: another process is writing to it; wait for it, or choose"):
         start(tmp_path / "run", FACTS, resume=True)
-    assert time.monotonic() - begun < 5 and contents(tmp_path / "run") == before and other.poll() is None
+    assert time.monotonic() - begun < 5 and contents(tmp_path / "run") == before and other.is_alive()
 
 
 def test_a_killed_process_leaves_no_lock_behind(other, tmp_path):
-    other.kill()
-    other.wait()
+    kill(other)
     with start(tmp_path / "run", FACTS, resume=True) as run:
         assert run.rows == [row("cka", 0.5, layer=1)]
     assert not (tmp_path / "run" / ".lock").exists()
 
 
-COMMAND = """
-import sys, time, typer
-from isogloss import cli
-from isogloss.runs import row, start
-
-def work():
-    with start(sys.argv[1], {facts!r}) as run:
-        run.append([row("cka", 0.5, layer=1)])
-        print("ready", flush=True)
-        time.sleep(60)
-
-cli.app = lambda **_: work()
-cli.main()
-"""
+def hold_by_command(folder, ready):
+    # In the background of a shell SIGINT is ignored, and by all that is started there.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    cli.app = lambda **_: hold(folder, ready)
+    cli.main()
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_was_stopped_says_so_and_goes_on_when_it_is_resumed(tmp_path, number, code):
-    words = [sys.executable, "-c", COMMAND.format(facts=FACTS), tmp_path / "run"]
-    # In the background of a shell SIGINT is ignored, and by all that is started there.
-    heard = {"preexec_fn": lambda: signal.signal(signal.SIGINT, signal.default_int_handler)}
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **heard) as process:
-        assert process.stdout.readline() == b"ready\n"
-        process.send_signal(number)
-        assert process.wait(timeout=60) == code
+    ready = multiprocessing.Event()
+    process = fork(hold_by_command, tmp_path / "run", ready)
+    assert ready.wait(60)
+    os.kill(process.pid, number)
+    assert exit_code(process) == code
     assert read_facts(tmp_path / "run")["status"] == "interrupted"
     with start(tmp_path / "run", FACTS, resume=True) as run:
         assert read_facts(tmp_path / "run")["status"] == "running" and len(run.rows) == 1

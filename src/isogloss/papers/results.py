@@ -14,6 +14,7 @@ import csv
 import math
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cache, cached_property
@@ -186,6 +187,7 @@ class Results:
         self.rows = rows
         self._columns: dict[str, list[Any]] = {}
         self._index: dict[tuple[str, ...], dict[tuple[Any, ...], list[int]]] = {}
+        self._distinct: dict[tuple[Any, ...], list[Any]] = {}
 
     def where(self, **coordinates: Any) -> pd.DataFrame:
         """The rows at these coordinates."""
@@ -208,7 +210,7 @@ class Results:
                 if cells[position] is not None:
                     seed = ALONE if seeds[position] is None else int(seeds[position])
                     groups.setdefault(seed, []).append(float(cells[position]))
-            return {seed: float(np.mean(values)) for seed, values in groups.items()}
+            return {seed: float(np.mean(own)) if len(own) > 1 else own[0] for seed, own in groups.items()}
         several = {name: value for name, value in coordinates.items() if isinstance(value, list | tuple)}
         changes = []
         for chosen in product(*several.values()) if column == "value" else ():
@@ -216,22 +218,15 @@ class Results:
             changes.append(less(self.values(**at), self.values(**{**at, **base}), log=log))
         return by_seed(changes, gmean) if log else by_seed(changes)
 
-    def without(self, part: int) -> "Results":
-        """The same rows with the values they have without one part of the test items, for `two_way_mean`.
+    @cached_property
+    def left_out(self) -> list["Results"]:
+        """The same rows with the values they have without each part of the test items in turn, for `two_way_mean`.
 
         Where a row has no `parts`, its interval over items stands in for them: its error is spread over parts at
         random, alike for the rows of all seeds and languages and independently for other models, plans, layers and
         steps. What is compared then counts as if it had been read on other items, which makes intervals too wide.
         """
-        left, values = Results(self.rows), self._parts[:, part].tolist()
-        left._index, left._columns = self._index, {**self._columns, "value": list(map(_cell, values))}
-        return left
-
-    @cached_property
-    def _parts(self) -> Floats:
-        """The values without each part of the items, (rows, parts)."""
-        values = np.array([np.nan if value is None else value for value in self.cells("value")], dtype=np.float64)
-        left = np.repeat(values[:, None], PARTS, axis=1)
+        left = np.repeat(np.array(self.cells("value"), dtype=np.float64)[:, None], PARTS, axis=1)
         drawn: dict[tuple[Any, ...], Floats] = {}
         shared = ("source", "target", "data", "seed")
         keys = zip(*(self.cells(name) for name in KEY if name not in shared), strict=True)
@@ -244,7 +239,10 @@ class Results:
                     draws = np.random.default_rng(seed_of(0, *map(str, key))).normal(size=PARTS)
                     drawn[key] = (draws - draws.mean()) / draws.std() / math.sqrt(PARTS - 1)
                 left[at] += drawn[key] * (high - low) / (2 * NORMAL)
-        return left
+        every = [copy(self) for _ in range(PARTS)]  # which share the index of the rows
+        for results, numbers in zip(every, left.T.tolist(), strict=True):
+            results._columns = {**self._columns, "value": [None if math.isnan(cell) else cell for cell in numbers]}
+        return every
 
     def value(self, column: str = "value", **coordinates: Any) -> float | None:
         """The mean of all rows at these coordinates; None where there is none."""
@@ -271,9 +269,11 @@ class Results:
 
     def distinct(self, name: str, **coordinates: Any) -> list[Any]:
         """The values that a coordinate has in the rows at others, in the order of the rows."""
-        cells = self.cells(name)
-        values = dict.fromkeys(cells[position] for position in self._positions(coordinates))
-        return [value for value in values if value is not None]
+        key = (name, *((other, *_choices(value)) for other, value in coordinates.items()))
+        if key not in self._distinct:
+            cells, positions = self.cells(name), self._positions(coordinates)
+            self._distinct[key] = [cell for cell in dict.fromkeys(cells[at] for at in positions) if cell is not None]
+        return list(self._distinct[key])
 
     @cached_property
     def model(self) -> str:
@@ -292,29 +292,28 @@ class Results:
     def cells(self, name: str) -> list[Any]:
         """A column as a list, None where it is empty."""
         if name not in self._columns:
-            column = self.rows[name].astype("object").to_numpy().tolist()
-            self._columns[name] = [_cell(cell) for cell in column]
+            self._columns[name] = list(map(_cell, self.rows[name].astype("object").to_numpy().tolist()))
         return self._columns[name]
 
     def _positions(self, coordinates: Mapping[str, Any]) -> list[int]:
         """Which rows are at these coordinates; an index of the rows is built once for each set of names."""
-        several = {name: value for name, value in coordinates.items() if isinstance(value, list | tuple)}
-        names = tuple(sorted(set(coordinates) - set(several)))
-        if names not in self._index:
-            index: dict[tuple[Any, ...], list[int]] = {}
+        names = tuple(sorted(coordinates))
+        index = self._index.setdefault(names, {})
+        if not index:
             keys = zip(*map(self.cells, names), strict=True) if names else [()] * len(self.rows)
             for position, key in enumerate(keys):
                 index.setdefault(key, []).append(position)
-            self._index[names] = index
-        positions = self._index[names].get(tuple(_cell(coordinates[name]) for name in names), [])
-        for name, values in several.items():
-            cells = self.cells(name)
-            positions = [position for position in positions if cells[position] in values]
-        return positions
+        wanted = product(*(_choices(coordinates[name]) for name in names))
+        return sorted(position for key in wanted for position in index.get(key, []))
 
 
 def _cell(value: Any) -> Any:
     return value if is_given(value) else None
+
+
+def _choices(value: Any) -> tuple[Any, ...]:
+    """The cells that a coordinate may have: one, or several where it is a list."""
+    return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else (_cell(value),)
 
 
 def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
@@ -550,7 +549,7 @@ def judge(claim: Claim, results: Results) -> Finding:
     """Judge a claim on the rows of a reproduction: not judged where a contrast cannot be and none is refuted.
 
     Values of seeds are judged by an interval over seeds and test items together (`two_way_mean`), for which the
-    contrasts are taken anew without each part of the items (`Results.without`). Intervals of several contrasts are
+    contrasts are taken anew without each part of the items (`Results.left_out`). Intervals of several contrasts are
     corrected by Holm.
     """
     statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
@@ -562,7 +561,7 @@ def judge(claim: Claim, results: Results) -> Finding:
     estimates = [each.estimate() for each in contrasts]
     judged = [at for at, count in enumerate(counts) if (count is None or count >= LEAST) and estimates[at].error >= 0]
     if any(not isinstance(contrasts[at].values, Estimate) for at in judged):
-        left = list(zip(*(claim.contrasts_of(results.without(part)) for part in range(PARTS)), strict=True))
+        left = list(zip(*(claim.contrasts_of(left) for left in results.left_out), strict=True))
         for at in judged:
             each, alone = contrasts[at], estimates[at]
             estimates[at] = each.estimate(left[at])

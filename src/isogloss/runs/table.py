@@ -27,7 +27,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any, SupportsFloat
+from typing import Any
 
 import pandas as pd
 
@@ -57,7 +57,7 @@ def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
     >>> row("gap", 0.25, low=0.2, high=0.3, settings={"rate": 2e-5})
     {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
     """
-    if not isinstance(value, SupportsFloat):
+    if not hasattr(value, "__float__"):
         answer = {name: getattr(value, name, None) for name in ("low", "high", "floor", "n", "parts")}
         rest = {name: cell for name, cell in answer.items() if is_given(cell) and (name, cell) != ("n", 0)} | rest
         value = value.value
