@@ -49,7 +49,6 @@ from isogloss.training.stopping import balance_of, select_by, stop_after
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
 FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
-References = Mapping[str, Sequence[Sample]]  # what distances are measured to, by the name of the model
 
 
 @recipe.recipe
@@ -152,7 +151,8 @@ def drift(
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
         test: Callable[..., Probe] = partial(perplexity_probe, corpora=texts[2:3], every=1, **reading)
-        readings, natives = [{"model": name, **each} for each in test(source).take()], {}
+        readings = [{"model": name, **each} for each in test(source).take()]
+        natives: dict[str, list[Sample]] = {}  # what distances are measured to besides the start
         if native_stack is not None:
             with listening(silent):
                 own = tokenise_corpora(native_stack, corpora[1:3])
@@ -160,9 +160,24 @@ def drift(
             readings += [{"model": native_name, **each} for each in tested]
             natives[native_name] = word_samples(native_stack, **sampling)
         untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
-        measured: dict[str, Any] = {"texts": [texts[1], *texts[3:]], "natives": natives, "parallel": parallel}
-        measured |= {"every": far, "limit": read_first, "redraw_masks": redraw_masks}
-        probes = partial(tuning_probes, reading=reading, sampling=sampling, **measured)
+
+        def probes(training: Training, tuned: Stack) -> Iterator[Probe]:
+            """What is read while a model is tuned: perplexity with the loss; distances and retrieval less often.
+
+            Made before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+            """
+            redraw = (lambda: seed_of(training.settings.seed, "redrawn", training.step)) if redraw_masks else None
+            taken: dict[str, Any] = {"every": report, "limit": read_first, "redraw": redraw, **reading}
+            yield perplexity_probe(training.model, [texts[1], *texts[3:]], **taken)
+            references = {START: word_samples(tuned, **sampling), **natives}
+            for samples in zip(*references.values(), strict=True):
+                for other, sample in zip(references, samples, strict=True):
+                    # On the first sentences, as in the paper, there are too few words for measures of directions.
+                    measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
+                    yield distance_probe(tuned, sample, every=far, other=other, measures=measures)
+            if parallel:
+                yield retrieval_probe(lambda _: tuned, parallel, every=far)
+
         how: dict[str, Any] = {"batch": batch, "attend_padding": attend_padding, "checkpoint": checkpoint}
         how |= {"save_every": save_every, "selection": best_by, "stop": rule, "origin": str(model)}
         trainings = list(product(chosen, range(seed, seed + seeds)))
@@ -269,37 +284,6 @@ def word_samples(stack: Stack, *, validation: Corpus, words: int, attention: boo
     parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
     samples = product(((validation, words), (batch, None)), parts)
     return [sample_vectors(stack, corpus, words=count, part=part, **how) for (corpus, count), part in samples]
-
-
-def tuning_probes(
-    training: Training,
-    stack: Stack,
-    *,
-    texts: Sequence[Sentences],
-    natives: References,
-    parallel: Sequence[Bitext],
-    reading: Mapping[str, Any],
-    sampling: Mapping[str, Any],
-    every: int,
-    limit: int | None,
-    redraw_masks: bool,
-) -> Iterator[Probe]:
-    """What is read while a model is tuned: perplexity with the loss; distances and retrieval every so many updates.
-
-    They have to be made before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run
-    goes on. reading, sampling: arguments of `perplexity_probe` and `word_samples`.
-    """
-    settings = training.settings
-    redraw = (lambda: seed_of(settings.seed, "redrawn", training.step)) if redraw_masks else None
-    yield perplexity_probe(training.model, texts, every=settings.report, limit=limit, redraw=redraw, **reading)
-    references = {START: word_samples(stack, **sampling), **natives}
-    for samples in zip(*references.values(), strict=True):
-        for other, sample in zip(references, samples, strict=True):
-            # On the first sentences, as in the paper, there are too few words for measures that compare directions.
-            measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
-            yield distance_probe(stack, sample, every=every, other=other, measures=measures)
-    if parallel:
-        yield retrieval_probe(lambda _: stack, parallel, every=every)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
