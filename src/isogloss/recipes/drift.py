@@ -133,12 +133,6 @@ def drift(
     sampling: dict[str, Any] = {"validation": validation, "words": words, "attention": attention, "seed": drawn_from}
     sampling |= {"by_position": by_position, "attend_padding": by_position and attend_padding}
 
-    def begin() -> tuple[Any, Stack]:
-        tuned, stack = load_masked_lm(model, revision, device=hardware)
-        if not dropout:
-            without_dropout(tuned)
-        return tuned, stack
-
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         texts = tokenise_corpora(stack, corpora)
         cut = [
@@ -178,15 +172,40 @@ def drift(
             if parallel:
                 yield retrieval_probe(lambda _: tuned, parallel, every=far)
 
-        how: dict[str, Any] = {"batch": batch, "attend_padding": attend_padding, "checkpoint": checkpoint}
-        how |= {"save_every": save_every, "selection": best_by, "stop": rule, "origin": str(model)}
+        def tune(plan: Plan, coordinates: Row) -> Iterator[list[Row]]:
+            """The rows of one training; none where it was finished earlier."""
+            number, title = coordinates["seed"], training_name(coordinates)
+            folder = run.folder / "checkpoints" / training_folder(coordinates)
+            if finished(folder):
+                return
+            tuned, own = load_masked_lm(model, revision, device=hardware)
+            if not dropout:
+                without_dropout(tuned)
+            settings = Settings(steps, number, schedule, report, half=half)
+            training = sentence_training(tuned, own, texts[0], settings, batch=batch, attend_padding=attend_padding)
+            planned = apply_plan(own, plan, epoch=epoch, seed=number)
+            taken = list(probes(training, own))
+            for sentence in dict.fromkeys(note for each in taken for note in each.notes):
+                run.note(sentence)
+            export = partial(save_masked_lm, tuned, own.tokenizer)
+            if save_every is not None:
+                about = {"model": str(model), "plan": title, "seed": number}
+                kept = run.folder / "models" / folder.name
+                taken.append(saved_models(training, kept, export, every=save_every, about=about))
+            how: dict[str, Any] = {"checkpoints": Checkpoints(folder, export, checkpoint), "probes": taken}
+            how |= {"loss": {"data": "train"}, "plan": planned, "selection": best_by, "stop": rule}
+            yield from training_options.training_rows(training, coordinates, **how)
+            if training.stopped:
+                run.note(f"{title}, seed {number}: stopped at step {training.step}, {training.stopped}")
+            best, _ = load_masked_lm(folder / "best", device=own.device)
+            yield [row(**{**each, **coordinates, "step": training.best_step}) for each in test(best).take()]
+            finish(folder)
+
         trainings = list(product(chosen, range(seed, seed + seeds)))
         for position, (plan, number) in enumerate(trainings, 1):
             coordinates = {"model": name, "plan": str(plan), "condition": condition, "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
-            settings = Settings(steps, number, schedule, report, half=half)
-            tuning = tune(run, begin, texts[0], plan, settings, coordinates, probes=probes, test=test, **how)
-            yield from named(stage, tuning)
+            yield from named(stage, tune(plan, coordinates))
         yield untuned
         yield from curve_rows(run, languages[0], model=name)
 
@@ -211,53 +230,6 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 
 
 # --- one training ----------------------------------------------------------------------------------------------------
-
-
-def tune(
-    run: Run,
-    begin: Callable[[], tuple[Any, Stack]],
-    sentences: Sentences,
-    plan: Plan,
-    settings: Settings,
-    coordinates: Row,
-    *,
-    probes: Callable[[Training, Stack], Iterator[Probe]],
-    test: Callable[[Any], Probe],
-    batch: int,
-    attend_padding: bool,
-    checkpoint: int,
-    save_every: int | None,
-    origin: str,
-    **how: Any,
-) -> Iterator[list[Row]]:
-    """The rows of one training; none where it was finished earlier.
-
-    begin: loads the model that is tuned. probes, test: what is read on the way, and of the best model at the end.
-    origin: that model, for the record of those kept every `save_every` updates. how: arguments of `train`, by which the
-    best model is chosen and the training stops.
-    """
-    number, name = settings.seed, training_folder(coordinates)
-    folder = run.folder / "checkpoints" / name
-    if finished(folder):
-        return
-    tuned, stack = begin()
-    training = sentence_training(tuned, stack, sentences, settings, batch=batch, attend_padding=attend_padding)
-    planned = apply_plan(stack, plan, epoch=steps_in_epoch(sentences, batch), seed=number)
-    taken = list(probes(training, stack))
-    for sentence in dict.fromkeys(note for each in taken for note in each.notes):
-        run.note(sentence)
-    record = {"model": origin, "plan": training_name(coordinates), "seed": number}
-    export = partial(save_masked_lm, tuned, stack.tokenizer)
-    if save_every is not None:
-        taken.append(saved_models(training, run.folder / "models" / name, export, every=save_every, about=record))
-    checkpoints = Checkpoints(folder, export, checkpoint)
-    how |= {"loss": {"data": "train"}, "checkpoints": checkpoints, "probes": taken, "plan": planned}
-    yield from training_options.training_rows(training, coordinates, **how)
-    if training.stopped:
-        run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
-    best, _ = load_masked_lm(folder / "best", device=stack.device)
-    yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in test(best).take()]
-    finish(folder)
 
 
 def sentence_training(
