@@ -2,8 +2,12 @@
 
 import ast
 import doctest
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +25,7 @@ BLOCKS = [(name, *match.groups()) for name, text in TEXTS.items() for match in F
 COMMAND = re.compile(r"^(?:(?:torchrun|accelerate) .* )?(isogloss .*)$", re.MULTILINE)
 COMMANDS = [(name, line) for name, _, block in BLOCKS for line in COMMAND.findall(block)]
 RUN = sorted({name for name, kind, _ in BLOCKS if kind == "python run"})
+OTHER_FILES = shutil.ignore_patterns("data", "models", "__pycache__")  # a measure needs none of these
 
 
 def test_the_pages_are_there_and_fences_are_of_known_kinds():
@@ -123,6 +128,16 @@ def sentences_in_the_source():
                 yield "".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 yield node.value
+
+
+def test_a_measure_is_added_by_one_file(tmp_path):
+    package = Path(shutil.copytree(ROOT / "src" / "isogloss", tmp_path / "isogloss", ignore=OTHER_FILES))
+    block = next(block for page, _, block in BLOCKS if page == "extending.md" and "def pair_margin" in block)
+    (package / "measures" / "pair_margin.py").write_text(block, encoding="utf-8")
+    asked = "from isogloss.measures import describe; print(describe('pair_margin').title)"
+    words = [sys.executable, "-c", asked]
+    done = subprocess.run(words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True)
+    assert done.stdout.strip() == "Margin of pairs", done.stderr
 
 
 def test_quoted_errors_are_what_the_source_says():

@@ -1,4 +1,10 @@
-"""Measures: pure functions of tensors to numbers. Each declares its facts once (`MEASURES`, `describe`)."""
+"""Measures: pure functions of tensors to numbers. Each declares its facts once (`MEASURES`, `describe`).
+
+Every module of this folder is loaded with it, so that all are declared; the names below are those used most.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from isogloss.measures.cka import (
     FORMS as FORMS,
@@ -53,3 +59,6 @@ from isogloss.measures.word_alignment import (
     argmax_links as argmax_links,
     itermax_links as itermax_links,
 )
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

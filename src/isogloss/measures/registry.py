@@ -5,24 +5,22 @@ down its facts: code that selects reads the direction here instead of guessing i
 explanations, and one contract test holds every measure to what it declares.
 
 Tables of results also hold measures that have no function here: counts, losses, differences of scores. Their facts are
-in `ROW_MEASURES`. `describe` finds the facts of any name that can stand in the column `measure`.
+in `row_measures.toml`. `describe` finds the facts of any name that can stand in the column `measure`.
 """
 
 import math
-import re
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from importlib.resources import files
 from typing import Any, Literal, TypeVar
 
 Takes = Literal["pair", "space", "other"]
 Direction = Literal["higher", "lower", "neither"]
 Range = tuple[float, float]
 F = TypeVar("F", bound=Callable[..., Any])
-EVERYTHING: Range = (-math.inf, math.inf)
 SHARE: Range = (0.0, 1.0)
-DIFFERENCE: Range = (-1.0, 1.0)
-AMOUNT: Range = (0.0, math.inf)
 
 INVARIANCES = frozenset(
     {"rotation", "scale", "shift", "joint rotation", "joint shift", "permutation of items", "symmetric"}
@@ -56,7 +54,7 @@ class Measure:
     title: str
     explanation: str = ""
     higher_is_better: bool | None = None
-    range: Range = EVERYTHING
+    range: Range = (-math.inf, math.inf)
     axis: Range | None = None
     logarithmic: bool = False
     neutral: bool = False
@@ -166,89 +164,13 @@ def direction(measure: str) -> bool | None:
     return None if entry is None else entry.higher_is_better
 
 
-# Facts of the measures that have no function, by (higher is better, range, axis): name | title | explanation.
-_OF_ROWS: dict[tuple[bool | None, Range, Range | None], str] = {
-    (None, DIFFERENCE, None): """
-        cka_retrieval | CKA with P@1 | Whether more translations are found at layers where the two spaces are more
-            alike: the correlation over layers, 1 where both rise and fall together.
-    """,
-    (True, SHARE, SHARE): """
-        word_agreement | Word agreement | Take a word and look for the nearest word of the other language: how often is
-            that its translation?
-        span_precision | Precision of spans | The share of the spans found that are right.
-        span_recall | Recall of spans | The share of the spans there are that were found.
-        las_without_punctuation | Labelled attachment without punctuation | As labelled attachment, of words that are no
-            punctuation.
-        uas_without_punctuation | Unlabelled attachment without punctuation | As unlabelled attachment, of words that
-            are no punctuation.
-    """,
-    (False, SHARE, SHARE): """
-        aer | Alignment error rate | Words of a sentence linked to the words of its translation by their vectors,
-            compared with links drawn by people. Lower is better; the dashed line is a statistical aligner that learnt
-            from the same text.
-    """,
-    (True, SHARE, None): """
-        p@1_mean | Mean P@1 | P@1 averaged over all directions; its interval counts each sentence once.
-    """,
-    (False, DIFFERENCE, None): """
-        p@1_behind | P@1 behind the best layer | How much less often than at the best layer a translation is found, on
-            the same sentences. Where the interval reaches 0 the layer cannot be told from the best.
-        gap | Gap | The score in the language trained in, less the score in another, of one and the same model: what is
-            lost on the way. 0 is nothing; a model that guesses in the other language loses all that it is above chance.
-    """,
-    (True, DIFFERENCE, None): """
-        cka_mean | Mean CKA | CKA averaged over all pairs of languages; its interval counts each block once.
-    """,
-    (False, (-2.0, 2.0), None): """
-        cka_behind | CKA behind the best layer | How much lower CKA is than at the best layer, on the same sentences.
-    """,
-    (False, AMOUNT, None): """
-        loss | Training loss | How surprised the model is by the words hidden from it, on the text it learns from: the
-            mean since the reading before.
-        loss of pairs | Training loss of sentences | How surprised the model is that a sentence belongs to its
-            translation and to none of the others it is compared with, on the text it learns from: the mean since the
-            reading before. A queue begins with random directions, which are easy to tell apart, so the loss rises until
-            the queue is full.
-        next_sentence_loss | Training loss of next sentences | How surprised the model is by whether the second half of
-            a pair is of the same text as the first, on the text it learns from: the mean since the reading before.
-            Guessing costs 0.693 nats.
-        loss of a task | Training loss | How surprised the model is by the right answers to the examples it learns from:
-            the mean since the reading before.
-    """,
-    (None, DIFFERENCE, SHARE): """
-        cka to another model | CKA | Do the two models arrange the same words in the same way, seen as a whole cloud? 1
-            is the same arrangement (up to a turn and a change of size), 0 is what unrelated words give.
-    """,
-    (None, EVERYTHING, None): """
-        crossing_step | Crossing | The step where the perplexity of the language that is tuned on crosses that of the
-            others.
-        balance_step | Balance | The step where what is gained on one language best outweighs what is lost on the
-            others.
-        legacy_shift | Shift by a defect | The logarithm of a reading with a defect of the original code over the same
-            reading without, the mean over the steps: 0.1 is a curve 10.5% too high.
-        legacy_stray | Straying by a defect | How far a curve with a defect strays around its shift, in the same
-            logarithms.
-        chosen_step | Chosen step | The update after which the chosen model was taken.
-        chosen_rate | Chosen rate | The learning rate of the chosen model.
-        skipped | Skipped | Bad rows of a file that were left out.
-        learned_from | Learned from | How many pairs of sentences, or words, maps were learned from.
-        vocabulary | Vocabulary | How many words of a language there are to choose from.
-        duplicates | Duplicates | Sentences that occur more than once, so that no search can tell them apart.
-        truncated | Truncated | Sentences longer than the model can read, which were cut.
-    """,
-    (False, EVERYTHING, None): """
-        relative_gap | Relative gap | The gap as a share of the score in the language trained in, so that tasks and
-            plans that score differently can be compared.
-    """,
-    (None, SHARE, None): """
-        coverage | Coverage | The share of a dictionary's words that occur in the text with one of their translations.
-        identical | Written alike | The share of the words looked up that have a translation written like them. One
-            model that reads both languages finds these for nothing.
-    """,
-}
-ROW_MEASURES: dict[str, Measure] = {}
+def _row_measures() -> dict[str, Measure]:
+    """Every entry of `row_measures.toml`, by name."""
+    table = tomllib.loads(files("isogloss.measures").joinpath("row_measures.toml").read_text(encoding="utf-8"))
+    for facts in table.values():
+        facts |= {name: tuple(facts[name]) for name in ("range", "axis") if name in facts}
+    return {name: Measure(name, **facts) for name, facts in table.items()}
+
+
+ROW_MEASURES = _row_measures()
 """Facts of the measures that stand in tables and have no function here, by name."""
-for (_higher, _range, _axis), _text in _OF_ROWS.items():
-    for _entry in re.split(r"\n {8}(?! )", _text)[1:]:  # a measure begins where a line is not indented further
-        _name, _title, _explanation = " ".join(_entry.split()).split(" | ")
-        ROW_MEASURES[_name] = Measure(_name, _title, _explanation, _higher, _range, _axis)

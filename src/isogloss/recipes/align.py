@@ -182,8 +182,15 @@ def align(
                 "--bitext, or leave --best out",
             )
             run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
-        reading = _held_out_probes(source, stack, parallel, corpora, probe or max(1, steps), settings)
-        probes = [Probe(report, aligner.losses), *reading]
+        probes, every = [Probe(report, aligner.losses)], probe or max(1, steps)
+        if parallel:
+            probes.append(retrieval_probe(lambda language: stack, parallel, every=every))
+        if corpora:
+            with listening(silent):
+                tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
+            masked: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "masking": marks["masking"]}
+            masked |= {"dtype": torch.bfloat16 if settings.half else None, "target": ""}
+            probes.append(perplexity_probe(source, tokenised, **masked))
         export = partial(save_masked_lm, source, stack.tokenizer)
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
         selection = select_by("p@1_mean", layer=how.layer) if best else None
@@ -193,7 +200,20 @@ def align(
             # here: what it pools as the others is all of them.
             told = [entry for entry in read if "task" in entry or entry["measure"] != "loss"]
             yield [{**entry, "target": "all"} if entry.get("target") == "others" else entry for entry in told]
-        _leave_model(run, training, checkpoints, pairs, batch=batch, how=how, best=best)
+        # The last model, or the best, with its card.
+        step = training.best_step if best and training.best_step is not None else training.step
+        if step < training.step:
+            highest = f"mean P@1 at layer {how.layer}"
+            which = f"that of step {step:,} of {training.step:,}, where {highest} was highest on the text that is read"
+            if not step:
+                which = f"the one it began with, before any update: {highest} was never higher after it"
+            run.note(f"--best: the model is {which}")
+        with whole_folder(run.folder / "model") as left:
+            if best and (checkpoints.folder / "best").is_dir():
+                shutil.copytree(checkpoints.folder / "best", left, dirs_exist_ok=True)
+            else:
+                export(left)
+            write_text(left / "README.md", alignment_card(run, training, pairs, step=step, batch=batch, how=how))
 
     def hashes() -> dict[str, Any]:
         compared: dict[str, Any] = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
@@ -224,46 +244,6 @@ def _refuse_mistakes(how: Alignment, stack: Stack, *, longest: int, batch: int, 
         require(micro_batch is None, split)
     if how.reset_positions:
         require(stack.family.packs, f"--reset-positions: {stack.name} works positions out by itself; leave it out")
-
-
-def _held_out_probes(
-    model: Any, stack: Stack, bitexts: Sequence[Bitext], corpora: Sequence[Corpus], every: int, settings: Settings
-) -> Iterator[Probe]:
-    """Retrieval and perplexity on text that is not trained on, where there is any."""
-    if bitexts:
-        yield retrieval_probe(lambda language: stack, bitexts, every=every)
-    if corpora:
-        with listening(silent):
-            tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-        masked: dict[str, Any] = {"every": every, "seed": settings.seed, "device": stack.device, "target": ""}
-        masked |= {"dtype": torch.bfloat16 if settings.half else None, "masking": masking_of(stack.tokenizer)}
-        yield perplexity_probe(model, tokenised, **masked)
-
-
-def _leave_model(
-    run: Run,
-    training: Training,
-    checkpoints: Checkpoints,
-    pairs: "PackedPairs",
-    *,
-    batch: int,
-    how: Alignment,
-    best: bool,
-) -> None:
-    """Write the last model, or the best, with its card into the run's folder."""
-    step = training.best_step if best and training.best_step is not None else training.step
-    if step < training.step:
-        highest = f"mean P@1 at layer {how.layer}"
-        which = f"that of step {step:,} of {training.step:,}, where {highest} was highest on the text that is read"
-        if not step:
-            which = f"the one it began with, before any update: {highest} was never higher after it"
-        run.note(f"--best: the model is {which}")
-    with whole_folder(run.folder / "model") as folder:
-        if best and (checkpoints.folder / "best").is_dir():
-            shutil.copytree(checkpoints.folder / "best", folder, dirs_exist_ok=True)
-        else:
-            checkpoints.export(folder)
-        write_text(folder / "README.md", alignment_card(run, training, pairs, step=step, batch=batch, how=how))
 
 
 def objective_name(how: Alignment) -> str:

@@ -49,7 +49,6 @@ from isogloss.training.stopping import balance_of, select_by, stop_after
 FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
 FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
-References = Mapping[str, Sequence[Sample]]  # what distances are measured to, by the name of the model
 
 
 @recipe.recipe
@@ -134,12 +133,6 @@ def drift(
     sampling: dict[str, Any] = {"validation": validation, "words": words, "attention": attention, "seed": drawn_from}
     sampling |= {"by_position": by_position, "attend_padding": by_position and attend_padding}
 
-    def begin() -> tuple[Any, Stack]:
-        tuned, stack = load_masked_lm(model, revision, device=hardware)
-        if not dropout:
-            without_dropout(tuned)
-        return tuned, stack
-
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         texts = tokenise_corpora(stack, corpora)
         cut = [
@@ -152,7 +145,8 @@ def drift(
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
         test: Callable[..., Probe] = partial(perplexity_probe, corpora=texts[2:3], every=1, **reading)
-        readings, natives = [{"model": name, **each} for each in test(source).take()], {}
+        readings = [{"model": name, **each} for each in test(source).take()]
+        natives: dict[str, list[Sample]] = {}  # what distances are measured to besides the start
         if native_stack is not None:
             with listening(silent):
                 own = tokenise_corpora(native_stack, corpora[1:3])
@@ -160,18 +154,58 @@ def drift(
             readings += [{"model": native_name, **each} for each in tested]
             natives[native_name] = word_samples(native_stack, **sampling)
         untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
-        measured: dict[str, Any] = {"texts": [texts[1], *texts[3:]], "natives": natives, "parallel": parallel}
-        measured |= {"every": far, "limit": read_first, "redraw_masks": redraw_masks}
-        probes = partial(tuning_probes, reading=reading, sampling=sampling, **measured)
-        how: dict[str, Any] = {"batch": batch, "attend_padding": attend_padding, "checkpoint": checkpoint}
-        how |= {"save_every": save_every, "selection": best_by, "stop": rule, "origin": str(model)}
+
+        def probes(training: Training, tuned: Stack) -> Iterator[Probe]:
+            """What is read while a model is tuned: perplexity with the loss; distances and retrieval less often.
+
+            Made before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+            """
+            redraw = (lambda: seed_of(training.settings.seed, "redrawn", training.step)) if redraw_masks else None
+            taken: dict[str, Any] = {"every": report, "limit": read_first, "redraw": redraw, **reading}
+            yield perplexity_probe(training.model, [texts[1], *texts[3:]], **taken)
+            references = {START: word_samples(tuned, **sampling), **natives}
+            for samples in zip(*references.values(), strict=True):
+                for other, sample in zip(references, samples, strict=True):
+                    # On the first sentences, as in the paper, there are too few words for measures of directions.
+                    measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
+                    yield distance_probe(tuned, sample, every=far, other=other, measures=measures)
+            if parallel:
+                yield retrieval_probe(lambda _: tuned, parallel, every=far)
+
+        def tune(plan: Plan, coordinates: Row) -> Iterator[list[Row]]:
+            """The rows of one training; none where it was finished earlier."""
+            number, title = coordinates["seed"], training_name(coordinates)
+            folder = run.folder / "checkpoints" / training_folder(coordinates)
+            if finished(folder):
+                return
+            tuned, own = load_masked_lm(model, revision, device=hardware)
+            if not dropout:
+                without_dropout(tuned)
+            settings = Settings(steps, number, schedule, report, half=half)
+            training = sentence_training(tuned, own, texts[0], settings, batch=batch, attend_padding=attend_padding)
+            planned = apply_plan(own, plan, epoch=epoch, seed=number)
+            taken = list(probes(training, own))
+            for sentence in dict.fromkeys(note for each in taken for note in each.notes):
+                run.note(sentence)
+            export = partial(save_masked_lm, tuned, own.tokenizer)
+            if save_every is not None:
+                about = {"model": str(model), "plan": title, "seed": number}
+                kept = run.folder / "models" / folder.name
+                taken.append(saved_models(training, kept, export, every=save_every, about=about))
+            how: dict[str, Any] = {"checkpoints": Checkpoints(folder, export, checkpoint), "probes": taken}
+            how |= {"loss": {"data": "train"}, "plan": planned, "selection": best_by, "stop": rule}
+            yield from training_options.training_rows(training, coordinates, **how)
+            if training.stopped:
+                run.note(f"{title}, seed {number}: stopped at step {training.step}, {training.stopped}")
+            best, _ = load_masked_lm(folder / "best", device=own.device)
+            yield [row(**{**each, **coordinates, "step": training.best_step}) for each in test(best).take()]
+            finish(folder)
+
         trainings = list(product(chosen, range(seed, seed + seeds)))
         for position, (plan, number) in enumerate(trainings, 1):
             coordinates = {"model": name, "plan": str(plan), "condition": condition, "seed": number}
             stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
-            settings = Settings(steps, number, schedule, report, half=half)
-            tuning = tune(run, begin, texts[0], plan, settings, coordinates, probes=probes, test=test, **how)
-            yield from named(stage, tuning)
+            yield from named(stage, tune(plan, coordinates))
         yield untuned
         yield from curve_rows(run, languages[0], model=name)
 
@@ -198,53 +232,6 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 # --- one training ----------------------------------------------------------------------------------------------------
 
 
-def tune(
-    run: Run,
-    begin: Callable[[], tuple[Any, Stack]],
-    sentences: Sentences,
-    plan: Plan,
-    settings: Settings,
-    coordinates: Row,
-    *,
-    probes: Callable[[Training, Stack], Iterator[Probe]],
-    test: Callable[[Any], Probe],
-    batch: int,
-    attend_padding: bool,
-    checkpoint: int,
-    save_every: int | None,
-    origin: str,
-    **how: Any,
-) -> Iterator[list[Row]]:
-    """The rows of one training; none where it was finished earlier.
-
-    begin: loads the model that is tuned. probes, test: what is read on the way, and of the best model at the end.
-    origin: that model, for the record of those kept every `save_every` updates. how: arguments of `train`, by which the
-    best model is chosen and the training stops.
-    """
-    number, name = settings.seed, training_folder(coordinates)
-    folder = run.folder / "checkpoints" / name
-    if finished(folder):
-        return
-    tuned, stack = begin()
-    training = sentence_training(tuned, stack, sentences, settings, batch=batch, attend_padding=attend_padding)
-    planned = apply_plan(stack, plan, epoch=steps_in_epoch(sentences, batch), seed=number)
-    taken = list(probes(training, stack))
-    for sentence in dict.fromkeys(note for each in taken for note in each.notes):
-        run.note(sentence)
-    record = {"model": origin, "plan": training_name(coordinates), "seed": number}
-    export = partial(save_masked_lm, tuned, stack.tokenizer)
-    if save_every is not None:
-        taken.append(saved_models(training, run.folder / "models" / name, export, every=save_every, about=record))
-    checkpoints = Checkpoints(folder, export, checkpoint)
-    how |= {"loss": {"data": "train"}, "checkpoints": checkpoints, "probes": taken, "plan": planned}
-    yield from training_options.training_rows(training, coordinates, **how)
-    if training.stopped:
-        run.note(f"{record['plan']}, seed {number}: stopped at step {training.step}, {training.stopped}")
-    best, _ = load_masked_lm(folder / "best", device=stack.device)
-    yield [row(**{**reading, **coordinates, "step": training.best_step}) for reading in test(best).take()]
-    finish(folder)
-
-
 def sentence_training(
     model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
@@ -269,37 +256,6 @@ def word_samples(stack: Stack, *, validation: Corpus, words: int, attention: boo
     parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
     samples = product(((validation, words), (batch, None)), parts)
     return [sample_vectors(stack, corpus, words=count, part=part, **how) for (corpus, count), part in samples]
-
-
-def tuning_probes(
-    training: Training,
-    stack: Stack,
-    *,
-    texts: Sequence[Sentences],
-    natives: References,
-    parallel: Sequence[Bitext],
-    reading: Mapping[str, Any],
-    sampling: Mapping[str, Any],
-    every: int,
-    limit: int | None,
-    redraw_masks: bool,
-) -> Iterator[Probe]:
-    """What is read while a model is tuned: perplexity with the loss; distances and retrieval every so many updates.
-
-    They have to be made before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run
-    goes on. reading, sampling: arguments of `perplexity_probe` and `word_samples`.
-    """
-    settings = training.settings
-    redraw = (lambda: seed_of(settings.seed, "redrawn", training.step)) if redraw_masks else None
-    yield perplexity_probe(training.model, texts, every=settings.report, limit=limit, redraw=redraw, **reading)
-    references = {START: word_samples(stack, **sampling), **natives}
-    for samples in zip(*references.values(), strict=True):
-        for other, sample in zip(references, samples, strict=True):
-            # On the first sentences, as in the paper, there are too few words for measures that compare directions.
-            measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
-            yield distance_probe(stack, sample, every=every, other=other, measures=measures)
-    if parallel:
-        yield retrieval_probe(lambda _: stack, parallel, every=every)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------

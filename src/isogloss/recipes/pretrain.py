@@ -21,7 +21,6 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row
 from isogloss.stack.families import configure
 from isogloss.stack.load import choose_device
-from isogloss.text.batches import Sentences
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
 from isogloss.text.masking import masking_of
@@ -169,9 +168,17 @@ def pretrain(
         if without := [language for language in packed.languages if language not in held]:
             run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
         held_out = [cut_stream(stream, length=length, frame=frames.get(1)) for stream in held.values()]
-        probes = list(
-            model_probes(training, tokenizers, held_out, parallel, every=probe or max(1, steps), length=length)
-        )
+        probes = [] if models.next_sentence is None else [Probe(report, models.next_sentence.losses)]
+        reading: dict[str, Any] = {"every": probe or max(1, steps)}
+        if held_out:
+            of_languages = {text.language: models.of(text.language) for text in held_out}
+            masked = {"seed": seed, "device": processes.device, "masking": how["masking"], **reading}
+            masked |= {"dtype": torch.bfloat16 if settings.half else None}
+            masked |= {"tokens": length * micro_batch if micro_batch else None}  # as many rows as in training
+            probes.append(perplexity_probe(of_languages, held_out, **masked))
+        if parallel:
+            stacks = {code: stack_of(models, code, own, "the model in training") for code, own in tokenizers.items()}
+            probes.append(retrieval_probe(stacks.__getitem__, parallel, **reading))
         export = partial(save, models, tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
         about, taken = {"model": name, "seed": seed}, {"checkpoints": checkpoints, "probes": probes}
@@ -201,38 +208,6 @@ def special_tokens(packed: PackedText, rows: str) -> Borders:
             "choose another, or --rows streams"
         )
     return frames
-
-
-def model_probes(
-    training: Training,
-    tokenizers: Mapping[str, Any],
-    texts: Sequence[Sentences],
-    parallel: Sequence[Bitext],
-    *,
-    every: int,
-    length: int,
-) -> Iterator[Probe]:
-    """What is read while a model trains: the loss of next sentences, held-out perplexity, and retrieval.
-
-    length: most tokens of a row, of which one pass takes as many rows as in training.
-    """
-    models, settings, device = cast(Languages, training.model), training.settings, training.processes.device
-    if models.next_sentence is not None:
-        yield Probe(settings.report, models.next_sentence.losses)
-    if texts:
-        yield perplexity_probe(
-            {text.language: models.of(text.language) for text in texts},
-            texts,
-            every=every,
-            seed=settings.seed,
-            device=device,
-            masking={language: masking_of(pieces) for language, pieces in tokenizers.items()},
-            tokens=length * settings.piece if settings.piece else None,
-            dtype=torch.bfloat16 if settings.half else None,
-        )
-    if parallel:
-        stacks = {code: stack_of(models, code, pieces, "the model in training") for code, pieces in tokenizers.items()}
-        yield retrieval_probe(stacks.__getitem__, parallel, every=every)
 
 
 # --- the cards of the models -----------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import RESTORES, Mapping as SpaceMapping
-from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
+from isogloss.mappings.methods import parse_mappings, underdetermined_note
 from isogloss.mappings.normalise import Normalisation, streamed_normalisations
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import named
@@ -143,7 +143,7 @@ def stitch(
         pairs = choose_word_pairs(parallel, (target, sets.source), aligner=aligner, **drawn)
         drawn_rows = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
         reading: dict[str, Any] = {"layers": cuts, "rows": sorted(drawn_rows), "pooling": pooling, "store": store}
-        maps = fit_maps(mapper, parallel, stacks, pairs, **reading)
+        reading["normalise"] = mapper.normalise
         items = {language: list[Items]() for language in stacks}  # each set in the tokens of its language's model
         for task_set in sets.all:
             tokenizer = stacks[task_set.language].tokenizer
@@ -156,9 +156,17 @@ def stitch(
         # A loss is no row here, and to read one the device has to be waited for.
         settings = Settings(steps, seed, optimiser, report=epoch, half=half)
         yield skipped_rows(sets, base)
-        for number, (cut, (fitted, count)) in enumerate(zip(cuts, maps, strict=True), 1):
+        spaces = [
+            read_words(stack, parallel[language], [(pair[0], pair[side]) for pair in pairs], **reading)
+            for side, (language, stack) in enumerate(stacks.items(), 1)
+        ]
+        for number, (cut, *normalisations) in enumerate(zip(cuts, *spaces, strict=True), 1):
+            x, y = (store.read(f"words.{language}", number - 1) for language in stacks)
+            complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # a word may have been lost to cutting
+            x, y = x[complete], y[complete]  # (pairs, width) each
+            fitted = mapper.fit(x, y, spaces=(x, y), normalisations=normalisations)
             data = parallel.name or "-".join(parallel.languages)
-            yield [row("learned_from", count, target=target, data=data, unit="word", seed=seed, **base, layer=cut)]
+            yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **base, layer=cut)]
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, source.width, "the parallel text"))
             # Read once for all seeds, and only where something is left to train.
@@ -296,31 +304,6 @@ def read_words(
             means = torch.stack([torch.cat([space.means, space.mean[None]]) for space in spaces])
             store.write(f"means.{corpus.language}", means)  # (layers, rounds + 1, width)
     return [Normalisation(normalise, means[:-1], means[-1]) for means in store.read(f"means.{corpus.language}")]
-
-
-def fit_maps(
-    mapper: MappingSpec,
-    bitext: Bitext,
-    stacks: Mapping[str, Stack],
-    pairs: Sequence[WordPair],
-    *,
-    store: VectorStore,
-    **reading: Any,
-) -> Iterator[tuple[SpaceMapping, int]]:
-    """The map from the first language's space to the second's at every layer, and the pairs of words it is fitted on.
-
-    stacks: the model of each language. store and `reading`: as `read_words` takes them.
-    """
-    reading["normalise"] = mapper.normalise
-    spaces = [
-        read_words(stack, bitext[language], [(pair[0], pair[side]) for pair in pairs], store=store, **reading)
-        for side, (language, stack) in enumerate(stacks.items(), 1)
-    ]
-    for number, normalisations in enumerate(zip(*spaces, strict=True)):
-        x, y = (store.read(f"words.{language}", number) for language in stacks)
-        complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # a word may have been lost to cutting
-        x, y = x[complete], y[complete]  # (pairs, width) each
-        yield mapper.fit(x, y, spaces=(x, y), normalisations=normalisations), len(x)
 
 
 # --- a task trained on one layer -------------------------------------------------------------------------------------

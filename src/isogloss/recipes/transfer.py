@@ -140,21 +140,12 @@ def transfer(
         ways = {**ways, cka_condition: more}
     base = {"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source}
 
-    def fresh_model(seed: int) -> TaskModel:
-        begun = load(model, revision, dtype=torch.float32, device=processor)
-        return TaskModel(begun, sets.task, sets.labels, seed=seed, dropout=frozen_dropout, half=half)
-
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         own = [own_models.get(each.language) for each in sets.all]
         items, lost = task_sets.tokenise_sets(sets, [(each or stack).tokenizer for each in own], length=tokens)
         known = [task_sets.dictionary_note(sets, switching)] if switching.lexicons else []
         for sentence in [*known, *sets.notes, *lost]:
             run.note(sentence)
-        how: dict[str, Any] = {"batch": batch, "every": probe, "checkpoint": checkpoint, "keep_best": save_models}
-        if switching:  # items are others in each epoch of a seed
-            encoded: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
-            changing = partial(task_sets.switched_items, sets, items[0], switching, **encoded)
-            how |= {"changing": changing, "longest": tokens}
         fixed = not frozen_dropout and not switching
         frozen = FrozenStates(items, [None, *own[-len(sets.scored) :]], run.scratch, cache, fixed, autocast)
         if text is not None:
@@ -162,10 +153,48 @@ def transfer(
             reading: dict[str, Any] = {"text": text, "ways": ways, "source": sets.source}
             start = sentence_states(begun, text, ways, dtype=autocast)
             yield compare_languages(start, {**base, "plan": UNTUNED}, **reading)
-            how["compare"] = partial(compare_after, start=start, dtype=autocast, **reading)
         yield task_sets.skipped_rows(sets, base)
-        total, steps = len(chosen_plans) * seeds * len(rates), epochs * steps_in_epoch(items[0], batch)
-        done, report = itertools.count(1), max(1, steps // 50)
+        epoch, total, done = steps_in_epoch(items[0], batch), len(chosen_plans) * seeds * len(rates), itertools.count(1)
+        steps = epochs * epoch
+        report = max(1, steps // 50)
+
+        def train_plan(plan: Plan, settings: Settings, folder: Path, coordinates: Row) -> Iterator[Sequence[Row]]:
+            """The rows of one training, from its start or its last checkpoint; none where it is finished.
+
+            folder: takes checkpoints, the counts of every score and, with --save-models, the best model.
+            """
+            if finished(folder):
+                return
+            number, (trained, *scored) = settings.seed, items
+            begun = load(model, revision, dtype=torch.float32, device=processor)
+            learner = TaskModel(begun, sets.task, sets.labels, seed=number, dropout=frozen_dropout, half=half)
+            planned = apply_plan(learner.stack, plan, epoch=epoch, seed=number, hold=learner.hold)
+            first, *prefixes = frozen.below(learner.still, plan, step=steps - 1, epoch=epoch, seed=number)
+            drawing: dict[str, Any] = {"batch": batch, "seed": number, "prefix": first}
+            if switching:  # items are others in each epoch
+                encoded: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
+                changing = partial(task_sets.switched_items, sets, trained, switching, number, **encoded)
+                drawing |= {"changing": changing, "longest": tokens}
+            objective = task_objective(learner, trained, **drawing)
+            training = Training(learner, objective, settings, join(learner.stack.device))
+            scoring: dict[str, Any] = {"prefixes": prefixes, "dtype": autocast, "every": probe or epoch}
+            export = partial(save_task_model, learner) if save_models else lambda _: None
+            best_on = {"target": sets.source, "data": sets.dev[sets.source].name}
+            yield from training_options.training_rows(
+                training,
+                coordinates,
+                loss={"data": "train", "unit": "answer"},
+                checkpoints=Checkpoints(folder, export, checkpoint),
+                probes=[score_probe(training, learner, sets, scored, folder=folder, **scoring)],
+                plan=planned,
+                selection=select_by(sets.task.main, **best_on) if save_models else None,
+            )
+            if text is not None:
+                with listening(silent):
+                    now = sentence_states(learner.still, text, ways, dtype=autocast)
+                yield compare_languages(now, coordinates, start=start, **reading)
+            finish(folder)
+
         for plan in chosen_plans:
             results: list[Row] = []
             for number in range(seed, seed + seeds):
@@ -177,8 +206,7 @@ def transfer(
                     settings = Settings(steps, number, schedule, report, half=half)
                     folder = run.folder / "checkpoints" / training_folder(coordinates)
                     stage = f"training {training_name(coordinates)}, seed {number} ({next(done)} of {total})"
-                    training = train_plan(fresh_model, sets, frozen, plan, settings, folder, coordinates, **how)
-                    yield from named(stage, training)
+                    yield from named(stage, train_plan(plan, settings, folder, coordinates))
                     models += scored_models(folder, each)
                 chosen = result_rows(models, sets, about)
                 results += chosen
@@ -189,56 +217,6 @@ def transfer(
     alone = f"the parallel text has no {sets.source}, so no language is compared with the one that is trained in"
     notes = [alone] if text is not None and sets.source not in text.languages else []
     return recipe.Work(str(base["model"]), rows, hashes, notes, stack.last)
-
-
-def train_plan(
-    fresh_model: Callable[[int], TaskModel],
-    sets: TaskSets,
-    frozen: "FrozenStates",
-    plan: Plan,
-    settings: Settings,
-    folder: Path,
-    coordinates: Row,
-    *,
-    batch: int,
-    every: int | None,
-    checkpoint: int,
-    keep_best: bool,
-    changing: Callable[[int, int], Items] | None = None,
-    longest: int | None = None,
-    compare: Callable[[Stack, Row], list[Row]] | None = None,
-) -> Iterator[Sequence[Row]]:
-    """The rows of one training, from its start or its last checkpoint; none where it is finished.
-
-    fresh_model(seed): the model before any plan. folder: takes checkpoints, the counts of every score and, with
-    `keep_best`, the model that is best on the source's development set. batch: items of a step. every: updates between
-    scores, None for an epoch. changing(seed, epoch): the items of an epoch, where they are others each time, `longest`
-    the most tokens one may have. compare(stack, coordinates): rows of the trained model that come last.
-    """
-    if finished(folder):
-        return
-    seed, (trained, *scored) = settings.seed, frozen.items
-    learner, epoch = fresh_model(seed), steps_in_epoch(trained, batch)
-    planned = apply_plan(learner.stack, plan, epoch=epoch, seed=seed, hold=learner.hold)
-    first, *prefixes = frozen.below(learner.still, plan, step=settings.steps - 1, epoch=epoch, seed=seed)
-    drawing: dict[str, Any] = {"batch": batch, "seed": seed, "prefix": first}
-    if changing is not None:
-        drawing |= {"changing": partial(changing, seed), "longest": longest}
-    training = Training(learner, task_objective(learner, trained, **drawing), settings, join(learner.stack.device))
-    scoring: dict[str, Any] = {"prefixes": prefixes, "dtype": frozen.dtype, "folder": folder, "every": every or epoch}
-    source = sets.dev[sets.source]
-    yield from training_options.training_rows(
-        training,
-        coordinates,
-        loss={"data": "train", "unit": "answer"},
-        checkpoints=Checkpoints(folder, partial(save_task_model, learner) if keep_best else lambda _: None, checkpoint),
-        probes=[score_probe(training, learner, sets, scored, **scoring)],
-        plan=planned,
-        selection=select_by(sets.task.main, target=source.language, data=source.name) if keep_best else None,
-    )
-    if compare is not None:
-        yield compare(learner.still, coordinates)
-    finish(folder)
 
 
 def _hashes(own_models: Mapping[str, Stack], switching: Switching, text: Bitext | None) -> dict[str, Any]:
@@ -396,13 +374,6 @@ def sentence_states(stack: Stack, text: Bitext, ways: Ways, *, dtype: torch.dtyp
             progress("comparing languages", len(sides), len(text.languages))
         vectors[encoding] = torch.stack(sides, dim=1)
     return {condition: vectors[encoding] for condition, (encoding, _) in ways.items()}
-
-
-def compare_after(stack: Stack, coordinates: Row, *, text: Bitext, ways: Ways, dtype: Any, **how: Any) -> list[Row]:
-    """`compare_languages` in a model that was trained; how: its further arguments."""
-    with listening(silent):
-        now = sentence_states(stack, text, ways, dtype=dtype)
-    return compare_languages(now, coordinates, text=text, ways=ways, **how)
 
 
 def compare_languages(

@@ -234,7 +234,7 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
         except InputError:
             raise
         except SafetensorError as error:
-            raise InputError(f"{_broken_file(source)} is damaged or cut off ({error}); copy it again") from error
+            raise InputError(f"{source} is damaged or cut off ({error}); copy it again") from error
         except Exception as error:  # what a damaged folder makes transformers and tokenizers raise has no one class
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             if Path(source).is_dir():
@@ -348,21 +348,14 @@ def _check_weights(source: str, revision: str | None, config: Any) -> None:
         wrong = [name for name in named if Path(name).name != name or not name.endswith(".safetensors")]
         require(not wrong, f"{index} names {wrong[:1]}; only safetensors files beside it are read")
     tensors = 0
-    for path in Path(source).glob("*.safetensors"):  # none where it is a name on the hub
-        with safe_open(path, framework="pt") as file:
-            tensors += len(file.keys())
+    for path in sorted(Path(source).glob("*.safetensors")):  # none where it is a name on the hub
+        try:
+            with safe_open(path, framework="pt") as file:
+                tensors += len(file.keys())
+        except SafetensorError as error:
+            raise InputError(f"{path} is damaged or cut off ({error}); copy it again") from error
     layers, told = getattr(config.get_text_config(), "num_hidden_layers", 0), Path(source) / "config.json"
     require(not tensors or layers <= tensors, f"{told} tells of {layers:,} layers, and there are {tensors:,} weights")
-
-
-def _broken_file(source: str) -> str:
-    for path in sorted(Path(source).glob("*.safetensors")):
-        try:
-            with safe_open(path, framework="pt"):
-                pass
-        except SafetensorError:
-            return str(path)
-    return source
 
 
 @contextmanager

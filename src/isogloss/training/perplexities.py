@@ -121,6 +121,18 @@ def perplexity_probe(
     # What is masked once is kept, but for text that would fill the memory.
     ready = [list(prepare(each)) if len(each.ids) <= RESIDENT_TOKENS else None for each in corpora if redraw is None]
 
+    def surprise(model: Any, batches: Iterable[MaskedBatch]) -> tuple[Tensor, Tensor]:
+        """Nats of every asked token, float32, on a device that may still compute, and its owner: (tokens,) each."""
+        encoder, places = model.base_model, max(1, SCORES_AT_ONCE // model.config.vocab_size)
+        nats, owners = [], []
+        with measuring(model), arithmetic(device, dtype), packed(encoder) if pack else nullcontext():
+            for batch in (batch.to(device) for batch in batches):
+                states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
+                for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
+                    nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
+                owners.append(batch.owners)
+            return torch.cat(nats), torch.cat(owners)
+
     def take() -> Iterator[Reading]:
         number = () if redraw is None else (redraw(),)
         batches = [
@@ -128,13 +140,13 @@ def perplexity_probe(
             for corpus, known in zip(corpora, ready or [None] * len(corpora), strict=True)
         ]
         # All corpora are under way before the first is waited for, so that the device never idles between two.
-        under_way = [
-            surprise(each, own, device=device, dtype=dtype, end_to_end=bool(pack))
-            for each, own in zip(models, batches, strict=True)
-        ]
-        losses = [
-            sum_losses(*each, len(corpus.lengths[:limit])) for each, corpus in zip(under_way, corpora, strict=True)
-        ]
+        under_way = [surprise(*each) for each in zip(models, batches, strict=True)]
+        losses = []  # nats of each sentence, and how many tokens of it were asked for
+        for (nats, owners), corpus in zip(under_way, corpora, strict=True):
+            # The host sums: a GPU adds in any order, and a curve taken again would differ in its last digits.
+            totals = torch.zeros(len(corpus.lengths[:limit]), dtype=torch.float64)
+            totals.index_add_(0, owners, nats.cpu().double())
+            losses.append((totals, torch.bincount(owners, minlength=len(totals))))
         sets = [(corpus.language, corpus.name, [number]) for number, corpus in enumerate(corpora)]
         others = [number for number, corpus in enumerate(corpora) if corpus.language != target]
         if others and (target is not None or len(others) > 1):
@@ -195,38 +207,3 @@ class MaskedBatch:
         }
         asked, labels = (tensor.to(device, non_blocking=True) for tensor in (self.asked, self.labels))
         return replace(self, inputs=moved, asked=asked, labels=labels)
-
-
-def surprise(
-    model: Any,
-    batches: Iterable[MaskedBatch],
-    *,
-    device: torch.device | str,
-    dtype: torch.dtype | None,
-    end_to_end: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Nats of every asked token, in the order of the batches, and its owner: (tokens,) each.
-
-    Nats are float32, on a device that may still compute. The model is in evaluation mode meanwhile, and as before
-    afterwards. end_to_end: whether the sentences of a batch lie end to end.
-    """
-    encoder: Any = model.base_model
-    places = max(1, SCORES_AT_ONCE // model.config.vocab_size)
-    nats, owners = [], []
-    with measuring(model), arithmetic(device, dtype), packed(encoder) if end_to_end else nullcontext():
-        for batch in (batch.to(torch.device(device)) for batch in batches):
-            states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
-            for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
-                nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
-            owners.append(batch.owners)
-        return torch.cat(nats), torch.cat(owners)
-
-
-def sum_losses(nats: Tensor, owners: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Nats of each of `count` sentences, summed in float64, and how many tokens of it were asked for.
-
-    owners: the sentence of each token, `count` for places that ask for nothing. Only here does the host wait for the
-    device. It sums, too: a GPU adds in any order, and a curve taken again would differ in its last digits.
-    """
-    totals = torch.zeros(count + 1, dtype=torch.float64).index_add(0, owners, nats.cpu().double())
-    return totals[:count], torch.bincount(owners, minlength=count)[:count]
