@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -164,7 +164,8 @@ def transfer(
             yield compare_languages(start, {**base, "plan": UNTUNED}, **reading)
             how["compare"] = partial(compare_after, start=start, dtype=autocast, **reading)
         yield task_sets.skipped_rows(sets, base)
-        total, steps = len(chosen_plans) * seeds * len(rates), epochs * steps_in_epoch(items[0], batch)
+        total, epoch = len(chosen_plans) * seeds * len(rates), steps_in_epoch(items[0], batch)
+        steps, scored = epochs * epoch, ceil(epochs * epoch / (probe or epoch))
         done, report = itertools.count(1), max(1, steps // 50)
         for plan in chosen_plans:
             results: list[Row] = []
@@ -179,7 +180,7 @@ def transfer(
                     stage = f"training {training_name(coordinates)}, seed {number} ({next(done)} of {total})"
                     training = train_plan(fresh_model, sets, frozen, plan, settings, folder, coordinates, **how)
                     yield from named(stage, training)
-                    models += scored_models(folder, each)
+                    models += scored_models(folder, each, number=scored)
                 chosen = result_rows(models, sets, about)
                 results += chosen
                 yield chosen

@@ -20,7 +20,7 @@ import torch
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from torch import Tensor
 
-from isogloss.errors import readable
+from isogloss.errors import readable, require
 from isogloss.files import whole, write_text
 
 SHARE = 0.125  # of the disk that is free: other runs may do the same beside this one
@@ -89,9 +89,16 @@ class VectorStore:
 
     def read(self, name: str, index: int | None = None) -> Tensor:
         """A copy in memory of an array, or of its part with this index along the first dimension (a layer)."""
+        values = self.mapped(name)
+        return torch.from_numpy(np.array(values if index is None else values[index]))
+
+    def mapped(self, name: str) -> NDArray[Any]:
+        """An array as it lies on the disk; what is written to it stays in memory."""
         with readable(self.path(name), *DAMAGED):
-            values = np.load(self.path(name), mmap_mode="r")
-            return torch.from_numpy(np.array(values if index is None else values[index]))
+            values: Any = np.load(self.path(name), mmap_mode="c")
+            expected, size = values.offset + values.nbytes, self.path(name).stat().st_size
+            require(size == expected, f"{self.path(name)} has {size:,} bytes instead of {expected:,}; {DAMAGED[1]}")
+            return values
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
         """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
