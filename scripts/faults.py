@@ -603,7 +603,8 @@ def thin_out(folder: Path, chance: random.Random) -> None:
     (folder / "rows.parquet").unlink(missing_ok=True)
     facts = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     status = chance.choice(("running", "interrupted", "finished"))
-    facts |= {"status": status if len(rows) != facts["rows"] else "running", "finished": None}
+    if status != "finished" or len(rows) == facts["rows"]:  # one that says it is finished has fewer than it says
+        facts |= {"rows": len(rows), "status": "running" if status == "finished" else status, "finished": None}
     (folder / "run.json").write_text(json.dumps(facts), encoding="utf-8")
 
 

@@ -403,3 +403,10 @@ def test_a_signal_that_meets_a_destructor_is_not_lost(number, ended, capsys):
         for _ in range(1000):
             time.sleep(0.01)
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_half_an_interval_is_drawn_as_none(tmp_path):
+    with start(tmp_path / "run", {"command": "map", "arguments": {}, "model": "mini", "depth": 2}) as run:
+        at = {"source": "en", "target": "nl", "method": "centred", "unit": "sentence", "data": "text"}
+        run.append({**row("p@1", 0.5, layer=layer, n=9, **at), "low": 0.25} for layer in (1, 2))
+    assert write_page([tmp_path / "run"], tmp_path / "page.html").is_file()
