@@ -204,7 +204,7 @@ def test_a_full_disk_is_said_before_the_store_is_mapped(tmp_path, monkeypatch):
         VectorStore(tmp_path).create("states", (2, 3))
 
 
-@pytest.mark.parametrize("damage", [b"", b"5", b"\x93NUMPY"])
+@pytest.mark.parametrize("damage", [b"", b"5", b'{"words": 5}', b"\x93NUMPY"])
 def test_a_damaged_store_is_named(tmp_path, damage):
     store = VectorStore(tmp_path)
     store.write("a", [1.0])

@@ -155,12 +155,9 @@ def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) 
     changed.num_hidden_layers = depth
     if kinds := getattr(old, "layer_types", None):  # of layers beyond the last, the kind is that of the last
         changed.layer_types = [*kinds, *[kinds[-1]] * depth][:depth]
-    try:
+    wrong = f"makes no {old.model_type} of {depth} blocks"
+    with readable("transformers", wrong, "cut it at another layer, or take another format"):
         config = type(old).from_dict(changed.to_dict())
-    except Exception as error:  # what a configuration raises differs by family and version
-        raise InputError(
-            f"transformers makes no {old.model_type} of {depth} blocks; cut it at another layer, or take another format"
-        ) from error
     if spare:
         with torch.device("meta"):
             skeleton = AutoModel.from_config(config)

@@ -260,10 +260,8 @@ def config_of(model: str, purpose: str) -> Any:
     """Read the configuration of a model; `purpose` says in the error message what cannot be done without it."""
     from transformers import AutoConfig
 
-    try:
+    with readable(model, "cannot be read", purpose):
         return AutoConfig.from_pretrained(locate(model))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{model} cannot be read, so {purpose}: {error}") from error
 
 
 @dataclass

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -38,7 +39,7 @@ class VectorStore:
     counts only once `finish` has written the mark. `filling` and `write` put an array under its name whole or not at
     all, so that the file is a mark of its own: `name in store`.
 
-    The mark is a JSON file with facts of the caller's own, such as words, layers or counts, and is written last.
+    The mark holds facts of the caller's own in JSON, such as words, layers or counts, and their checksum; it is last.
     Several stores may share a folder, which need not exist yet, if their marks and arrays have different names.
 
     >>> import tempfile
@@ -103,12 +104,15 @@ class VectorStore:
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
         """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.folder / self.mark, json.dumps(dict(facts or {}), ensure_ascii=False))
+        text = json.dumps(dict(facts or {}), ensure_ascii=False)
+        write_text(self.folder / self.mark, f"{text}\n{crc32(text.encode())}")
 
     def facts(self) -> dict[str, Any]:
         """The facts that the store was finished with."""
         with readable(self.folder / self.mark, *DAMAGED):
-            return dict(json.loads((self.folder / self.mark).read_text(encoding="utf-8")))
+            text, checksum = (self.folder / self.mark).read_text(encoding="utf-8").split("\n")
+            require(checksum == str(crc32(text.encode())), f"{self.folder / self.mark} {DAMAGED[0]}; {DAMAGED[1]}")
+            return dict(json.loads(text))
 
 
 def _mapped(path: Path, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
