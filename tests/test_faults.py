@@ -7,19 +7,23 @@ import os
 import pickle
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 import isogloss as ig
 from isogloss import cli, files
-from isogloss.errors import MOST, InputError
+from isogloss.errors import MOST, InputError, ended_in_order
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import read_grid
+from isogloss.recipes.task_scores import save_scores, scored_models
 from isogloss.report import drift_view, write_page
 from isogloss.runs.run import read_facts, read_rows, start
 from isogloss.runs.table import row
@@ -29,6 +33,7 @@ from isogloss.text.readers import lines
 from isogloss.text.readers.conll import stream_trees
 from isogloss.text.readers.dictionaries import read_links, read_word_vectors
 from isogloss.text.readers.examples import read_pairs, read_questions
+from isogloss.vectors.static import type_vectors
 from isogloss.vectors.store import VectorStore
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -199,7 +204,7 @@ def test_a_full_disk_is_said_before_the_store_is_mapped(tmp_path, monkeypatch):
         VectorStore(tmp_path).create("states", (2, 3))
 
 
-@pytest.mark.parametrize("damage", [b"", b"5", b"\x93NUMPY"])
+@pytest.mark.parametrize("damage", [b"", b"5", b'{"words": 5}', b"\x93NUMPY"])
 def test_a_damaged_store_is_named(tmp_path, damage):
     store = VectorStore(tmp_path)
     store.write("a", [1.0])
@@ -337,3 +342,75 @@ def test_a_run_that_lacks_rows_is_reported_or_refused_by_name(tmp_path, monkeypa
     run.finish()  # nothing is missing of a whole run, so that this is a mistake of the view
     with pytest.raises(IndexError):
         write_page([tmp_path / "run"], tmp_path / "page.html", figures=False)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"5"])
+def test_damaged_scores_of_a_training_are_named(tmp_path, damage):
+    """Emptied and cut files of counts were told as an early end of some file, or as a mistake of isogloss."""
+    save_scores(tmp_path, 4, [])
+    assert [model.step for model in scored_models(tmp_path, 0.1)] == [4]
+    (tmp_path / "counts" / "0000004.npz").write_bytes(damage)
+    with pytest.raises(InputError, match=r"0000004\.npz holds no scores \(.*\); remove the folder of this training"):
+        scored_models(tmp_path, 0.1)
+    with pytest.raises(InputError, match="holds 1 of 2 scored models; remove the folder of this training"):
+        scored_models(tmp_path, 0.1, number=2)
+
+
+def test_an_array_with_bytes_too_many_is_named(tmp_path):
+    """Three bytes put into an array left numbers that are none, and the sentence on them named no file."""
+    store = VectorStore(tmp_path)
+    store.write("a", [1.0, 2.0])
+    content = store.path("a").read_bytes()
+    store.path("a").write_bytes(content[:-8] + b"\xff\xfe\x80" + content[-8:])
+    with pytest.raises(InputError, match=r"a\.npy has 147 bytes instead of 144; remove the folder"):
+        store.read("a")
+
+
+def test_type_vectors_whose_file_is_gone_are_named(tiny, tmp_path):
+    def read():
+        return type_vectors(load(tiny("bert")), ["yes no"], "en", types=["yes"], folder=tmp_path)
+
+    read()
+    (tmp_path / "en.npy").unlink()
+    with pytest.raises(InputError, match=r"en\.npy is damaged \(.*No such file"):
+        read()
+
+
+def test_a_full_disk_is_one_sentence_where_safetensors_are_written(tmp_path):
+    full = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    for writing in (files.whole, files.whole_folder):
+        with pytest.raises(OSError, match="No space left on device") as error, writing(tmp_path / "a"):
+            raise full
+        assert error.value.filename == str(tmp_path / "a")
+
+
+@pytest.mark.parametrize(("number", "ended"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
+def test_what_compiled_code_makes_of_a_signal_is_told_as_the_signal(number, ended):
+    """A module that was being imported by compiled code ended in an ImportError."""
+    with pytest.raises(ended) as stop, ended_in_order():
+        try:
+            signal.raise_signal(number)
+        except BaseException as error:
+            raise ImportError("initialization failed") from error
+    assert getattr(stop.value, "code", 143) == 143
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("number", "ended"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)])
+def test_a_signal_that_meets_a_destructor_is_not_lost(number, ended, capsys):
+    class Met:
+        def __del__(self):
+            signal.raise_signal(number)
+
+    with pytest.raises(ended), ended_in_order():
+        Met()
+        for _ in range(1000):
+            time.sleep(0.01)
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_half_an_interval_is_drawn_as_none(tmp_path):
+    with start(tmp_path / "run", {"command": "map", "arguments": {}, "model": "mini", "depth": 2}) as run:
+        at = {"source": "en", "target": "nl", "method": "centred", "unit": "sentence", "data": "text"}
+        run.append({**row("p@1", 0.5, layer=layer, n=9, **at), "low": 0.25} for layer in (1, 2))
+    assert write_page([tmp_path / "run"], tmp_path / "page.html").is_file()

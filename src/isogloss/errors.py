@@ -4,11 +4,13 @@ Every sentence says what was wrong, where (file and line), what was expected and
 it without a traceback and exits with code 2.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import current_thread, main_thread
+from threading import Timer, current_thread, main_thread
+from typing import Any, NoReturn
 
 MOST = 600  # characters of a sentence
 
@@ -48,12 +50,33 @@ def readable(path: object, wrong: str, remedy: str) -> Iterator[None]:
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Inside the block SIGTERM ends this process in order, and the processes that it started with it."""
+    """Inside the block SIGTERM and Ctrl-C end this process in order, and the processes that it started with it.
+
+    Python raises what a signal means wherever it happens to be. Compiled code that was importing something turns that
+    into an error of its own, and a destructor drops it: the first is told as the signal, the second sends it again.
+    """
     if current_thread() is not main_thread():  # only that one may say what signals do
         yield
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    came = list[int]()
+
+    def end(number: int, _: Any) -> NoReturn:
+        came[:] = [number]
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    def dropped(unraisable: Any) -> None:
+        lost = came and issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit))
+        Timer(0.1, os.kill, (os.getpid(), came[0])).start() if lost else hook(unraisable)
+
+    hook, sys.unraisablehook = sys.unraisablehook, dropped
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
+    except Exception:
+        if came:
+            end(came[0], None)
+        raise
     finally:
-        signal.signal(signal.SIGTERM, before or signal.SIG_DFL)
+        sys.unraisablehook = hook
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)

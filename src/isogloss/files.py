@@ -19,7 +19,8 @@ def whole(path: Path) -> Iterator[Path]:
     """A name to write to inside the block; afterwards it is moved to `path`. On any error `path` stays as it was."""
     beside = path.with_name(f".{path.name}.{_process()}.part")
     try:
-        yield beside
+        with _as_os_error(path):
+            yield beside
         with beside.open("rb") as file:
             os.fsync(file.fileno())
         beside.chmod(0o644)  # some writers make files only their owner can read
@@ -62,14 +63,14 @@ def write_text(path: Path, text: str) -> None:
 def whole_folder(path: Path) -> Iterator[Path]:
     """A new folder to fill inside the block; afterwards it is moved to `path`, in place of what was there.
 
-    On any error `path` stays as it was and nothing is left beside it. A full disk is an OSError, whichever library
-    met it: safetensors and tokenizers raise exceptions of their own, which end in "(os error 28)".
+    On any error `path` stays as it was and nothing is left beside it.
     """
     beside = path.with_name(f".{path.name}.{_process()}.part")
     old = path.with_name(f".{path.name}.{_process()}.old.part")
     try:
         beside.mkdir(parents=True)
-        yield beside
+        with _as_os_error(path):
+            yield beside
         for file in filter(Path.is_file, beside.rglob("*")):
             file.chmod(0o644)
             with file.open("rb") as opened:
@@ -82,14 +83,21 @@ def whole_folder(path: Path) -> Iterator[Path]:
             if old.exists():
                 old.replace(path)
             raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+@contextmanager
+def _as_os_error(path: Path) -> Iterator[None]:
+    """A full disk in the block is an OSError: safetensors and tokenizers raise their own, with "(os error 28)"."""
+    try:
+        yield
     except Exception as error:
         number = re.search(r"\(os error (\d+)\)", str(error))
         if isinstance(error, OSError) or number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 def _process() -> str:

@@ -41,7 +41,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.files import whole_folder, write_text
 from isogloss.mappings.mapping import Mapping as Fitted, load_mapping
 from isogloss.progress import listening, silent
@@ -155,12 +155,9 @@ def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) 
     changed.num_hidden_layers = depth
     if kinds := getattr(old, "layer_types", None):  # of layers beyond the last, the kind is that of the last
         changed.layer_types = [*kinds, *[kinds[-1]] * depth][:depth]
-    try:
+    wrong = f"makes no {old.model_type} of {depth} blocks"
+    with readable("transformers", wrong, "cut it at another layer, or take another format"):
         config = type(old).from_dict(changed.to_dict())
-    except Exception as error:  # what a configuration raises differs by family and version
-        raise InputError(
-            f"transformers makes no {old.model_type} of {depth} blocks; cut it at another layer, or take another format"
-        ) from error
     if spare:
         with torch.device("meta"):
             skeleton = AutoModel.from_config(config)
@@ -478,15 +475,9 @@ def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> flo
         sentences.append(" ".join(sentences * (1 + LONGEST // (10 * len(sentences)))))
     corpus = Corpus("en", sentences, name="check")
     expected = encoder.vectors(corpus)
-    try:
-        with quietly():
-            exported = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
-    except Exception as error:  # whatever an older version makes of what it does not know
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"{kind.package} {version(kind.package)} cannot read what --to {to} writes ({reason}); nothing was "
-            "written; update it, or export where it is not installed"
-        ) from error
+    reader, wrong = f"{kind.package} {version(kind.package)}", f"cannot read what --to {to} writes"
+    with readable(reader, wrong, "nothing was written; update it, or export where it is not installed"), quietly():
+        exported = torch.as_tensor(kind.read(folder, corpus)).float().cpu()
     difference = float((exported - expected).abs().max()) if exported.shape == expected.shape else float("inf")
     require(
         difference <= TOLERANCE * max(1.0, float(expected.abs().max())),

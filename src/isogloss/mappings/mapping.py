@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.files import whole
 from isogloss.mappings.normalise import Normalisation
 
@@ -91,21 +91,17 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     """The mapping that `save` wrote; a file that is missing, damaged or something else is an InputError."""
     file = Path(path)
     require(file.is_file(), f"there is no file {file}; a mapping is what ig.save wrote")
-    try:
-        with safe_open(file, framework="pt") as opened:
-            facts: dict[str, str] = opened.metadata() or {}
-            tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{file} is damaged, cut off or no safetensors file ({error}); save it again") from error
+    damaged = readable(file, "is damaged, cut off or no safetensors file", "save it again")
+    with damaged, safe_open(file, framework="pt") as opened:
+        facts: dict[str, str] = opened.metadata() or {}
+        tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     require(facts.get("format") == FORMAT, f"{file} holds tensors, but no mapping that ig.save wrote")
-    try:
+    with readable(file, "lacks a part of a mapping", "save it again"):
         source, target = (
             Normalisation(facts[f"{side}.kind"], tensors[f"{side}.means"], tensors[f"{side}.mean"]) for side in _SIDES
         )
         weight = tensors["weight"]
         mapping = Mapping(facts["method"], weight, source, target, int(facts["pairs"]), facts["restore"])
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{file} lacks a part of a mapping ({error}); save it again") from error
     if weight.dtype != torch.float64 or tuple(weight.shape) != (len(target.mean), len(source.mean)):
         raise InputError(f"{file}: the parts of the mapping do not fit each other; save it again")
     return mapping

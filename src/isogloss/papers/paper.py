@@ -33,7 +33,7 @@ from typing import Annotated, Any
 
 import pandas as pd
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError, readable, require
 from isogloss.figure import Figure, Table, as_text
 from isogloss.files import write_bytes, write_text
 from isogloss.papers.results import Claim, Finding, Results, judge, judging
@@ -217,10 +217,8 @@ class Paper:
         if scale in SCALES:
             return scale, {}
         require(Path(scale).is_file(), f"--scale takes {' or '.join(SCALES)}, or a file of settings, not {scale!r}")
-        try:
+        with readable(scale, "is no file of settings in TOML", "mend it"):
             own = tomllib.loads(Path(scale).read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{scale} is no file of settings (TOML): {error}") from error
         base = own.pop("base", "mini")
         require(base in SCALES, f"{scale}: base is {' or '.join(SCALES)}, not {base!r}")
         unknown = [name for name in own if name not in vars(self.scales[base])]
@@ -262,10 +260,8 @@ def config_of(model: str, purpose: str) -> Any:
     """Read the configuration of a model; `purpose` says in the error message what cannot be done without it."""
     from transformers import AutoConfig
 
-    try:
+    with readable(model, "cannot be read", purpose):
         return AutoConfig.from_pretrained(locate(model))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{model} cannot be read, so {purpose}: {error}") from error
 
 
 @dataclass

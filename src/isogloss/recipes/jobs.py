@@ -166,7 +166,8 @@ def one_by_one(jobs: Sequence[Job]) -> list[Failure]:
     for number, job in enumerate(jobs):
         progress("jobs", number, len(jobs))
         try:
-            run_job(job)
+            with ended_in_order():  # or what a signal became in compiled code would pass for this job's own failure
+                run_job(job)
         except Exception as error:
             failed.append(_failure(job, str(error) if isinstance(error, InputError) else traceback.format_exc()))
     progress("jobs", len(jobs), len(jobs))

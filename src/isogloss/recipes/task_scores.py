@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from isogloss.errors import readable, require
 from isogloss.files import whole
 from isogloss.measures import scores as ratios
 from isogloss.measures.scores import Score, left_out, resampled
@@ -40,6 +41,7 @@ from isogloss.training.probes import Probe, Reading
 OTHERS = "others"  # the target of a mean over all languages but the source
 ORACLE = "oracle"
 FLOOR = "floor"
+DAMAGED = "holds no scores", "remove the folder of this training, and --resume trains it again"
 
 Scores = Sequence[Mapping[str, Score]]
 """The scores of one model: by name, for every set of `TaskSets.scored`."""
@@ -108,7 +110,7 @@ def save_scores(folder: Path, step: int, scores: Scores) -> None:
 def read_scores(path: Path) -> Scores:
     """Read a file that `save_scores` wrote."""
     scores: dict[int, dict[str, Score]] = {}
-    with np.load(path) as arrays:
+    with readable(path, *DAMAGED), np.load(path) as arrays:
         for key in arrays.files:
             number, ratio, name = key.split(" ", 2)
             if ratio != FLOOR:
@@ -129,9 +131,10 @@ class ScoredModel:
     scores: Scores
 
 
-def scored_models(folder: Path, rate: float) -> list[ScoredModel]:
-    """Every model of a finished training that was scored, in order."""
+def scored_models(folder: Path, rate: float, *, number: int = 1) -> list[ScoredModel]:
+    """The models of a finished training that were scored, in order; a choice between fewer would be another choice."""
     files = sorted((folder / "counts").glob("*.npz"))
+    require(len(files) == number, f"{folder} holds {len(files)} of {number} scored models; {DAMAGED[1]}")
     return [ScoredModel(rate, int(path.stem), read_scores(path)) for path in files]
 
 

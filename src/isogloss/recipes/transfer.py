@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -154,9 +154,9 @@ def transfer(
             start = sentence_states(begun, text, ways, dtype=autocast)
             yield compare_languages(start, {**base, "plan": UNTUNED}, **reading)
         yield task_sets.skipped_rows(sets, base)
-        epoch, total, done = steps_in_epoch(items[0], batch), len(chosen_plans) * seeds * len(rates), itertools.count(1)
-        steps = epochs * epoch
-        report = max(1, steps // 50)
+        total, epoch = len(chosen_plans) * seeds * len(rates), steps_in_epoch(items[0], batch)
+        steps, readings = epochs * epoch, ceil(epochs * epoch / (probe or epoch))
+        done, report = itertools.count(1), max(1, steps // 50)
 
         def train_plan(plan: Plan, settings: Settings, folder: Path, coordinates: Row) -> Iterator[Sequence[Row]]:
             """The rows of one training, from its start or its last checkpoint; none where it is finished.
@@ -207,7 +207,7 @@ def transfer(
                     folder = run.folder / "checkpoints" / training_folder(coordinates)
                     stage = f"training {training_name(coordinates)}, seed {number} ({next(done)} of {total})"
                     yield from named(stage, train_plan(plan, settings, folder, coordinates))
-                    models += scored_models(folder, each)
+                    models += scored_models(folder, each, number=readings)
                 chosen = result_rows(models, sets, about)
                 results += chosen
                 yield chosen

@@ -249,6 +249,7 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     for values, own in grouped(zip(coordinates, numbers, strict=True), itemgetter(0)).items():
         group: Readings = {}
         for _, (seed, position, n, value, low, high, floor) in own:
+            low, high = (low, high) if low <= high else (nan, nan)  # half an interval is none
             reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}

@@ -78,10 +78,8 @@ def read_run(path: Path) -> RunFolder:
     require(path.is_dir(), f"{path} is not a folder; give the folder that `isogloss map --out` wrote")
     file, points = path / "points.parquet", None
     if file.exists():
-        try:
+        with readable(file, "holds no points of a map", "the run must be made again"):
             points = pd.read_parquet(file)[["layer", "language", "word", "pair", "x", "y"]]
-        except (KeyError, OSError, ValueError) as error:
-            raise InputError(f"{file} holds no points of a map ({error}); the run must be made again") from error
     record = read_facts(path) if (path / "run.json").exists() else {}
     return RunFolder(path, record, read_rows(path), points)
 

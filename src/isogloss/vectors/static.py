@@ -119,7 +119,7 @@ def type_vectors(
             store.path(in_progress).unlink(missing_ok=True)
         words, counts = [types[number] for number in seen.tolist()], sums.counts[seen].tolist()
         store.finish({"words": words, "layers": wanted, "counts": counts, "read": [done, shortened]})
-    facts, values = store.facts(), np.load(store.path(language), mmap_mode="c")
+    facts, values = store.facts(), store.mapped(language)
     vectors = {layer: torch.from_numpy(values[number]) for number, layer in enumerate(facts["layers"])}
     return TypeVectors(facts["words"], vectors, np.array(facts["counts"], dtype=np.int64), *facts["read"])
 

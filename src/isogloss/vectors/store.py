@@ -14,13 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from torch import Tensor
 
-from isogloss.errors import readable
+from isogloss.errors import readable, require
 from isogloss.files import whole, write_text
 
 SHARE = 0.125  # of the disk that is free: other runs may do the same beside this one
@@ -38,7 +39,7 @@ class VectorStore:
     counts only once `finish` has written the mark. `filling` and `write` put an array under its name whole or not at
     all, so that the file is a mark of its own: `name in store`.
 
-    The mark is a JSON file with facts of the caller's own, such as words, layers or counts, and is written last.
+    The mark holds facts of the caller's own in JSON, such as words, layers or counts, and their checksum; it is last.
     Several stores may share a folder, which need not exist yet, if their marks and arrays have different names.
 
     >>> import tempfile
@@ -89,19 +90,29 @@ class VectorStore:
 
     def read(self, name: str, index: int | None = None) -> Tensor:
         """A copy in memory of an array, or of its part with this index along the first dimension (a layer)."""
+        values = self.mapped(name)
+        return torch.from_numpy(np.array(values if index is None else values[index]))
+
+    def mapped(self, name: str) -> NDArray[Any]:
+        """An array as it lies on the disk; what is written to it stays in memory."""
         with readable(self.path(name), *DAMAGED):
-            values = np.load(self.path(name), mmap_mode="r")
-            return torch.from_numpy(np.array(values if index is None else values[index]))
+            values: Any = np.load(self.path(name), mmap_mode="c")
+            expected, size = values.offset + values.nbytes, self.path(name).stat().st_size
+            require(size == expected, f"{self.path(name)} has {size:,} bytes instead of {expected:,}; {DAMAGED[1]}")
+            return values
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
         """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_text(self.folder / self.mark, json.dumps(dict(facts or {}), ensure_ascii=False))
+        text = json.dumps(dict(facts or {}), ensure_ascii=False)
+        write_text(self.folder / self.mark, f"{text}\n{crc32(text.encode())}")
 
     def facts(self) -> dict[str, Any]:
         """The facts that the store was finished with."""
         with readable(self.folder / self.mark, *DAMAGED):
-            return dict(json.loads((self.folder / self.mark).read_text(encoding="utf-8")))
+            text, checksum = (self.folder / self.mark).read_text(encoding="utf-8").split("\n")
+            require(checksum == str(crc32(text.encode())), f"{self.folder / self.mark} {DAMAGED[0]}; {DAMAGED[1]}")
+            return dict(json.loads(text))
 
 
 def _mapped(path: Path, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
