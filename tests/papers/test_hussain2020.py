@@ -10,9 +10,10 @@ import pytest
 from isogloss.errors import InputError
 from isogloss.figure import Table, as_text
 from isogloss.papers import hussain2020 as paper
+from isogloss.papers.claims import Side, all_of
 from isogloss.papers.hussain2020 import PUBLISHED, since_lowest
 from isogloss.papers.paper import Request, find, names, summary
-from isogloss.papers.results import Curves, Results, Side, all_of, over_seeds
+from isogloss.papers.results import Curves, Results, over_seeds
 from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows
 from isogloss.runs.table import frame, row

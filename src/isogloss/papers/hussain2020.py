@@ -25,9 +25,11 @@ import pandas as pd
 from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Floats, Seeds, mean_over_seeds
-from isogloss.papers import paper, results as evidence
+from isogloss.papers import paper
+from isogloss.papers.claims import Claim, Contrast, above, below, differs, needed
 from isogloss.papers.data_sets import as_lines, find_file, lowest_hashed
-from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, differs, needed, over_seeds
+from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, over_seeds
+from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, seeds_note
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
@@ -50,7 +52,7 @@ PLANS = {
 NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
-PUBLISHED, CAPTIONS = evidence.published("hussain2020"), evidence.captions("hussain2020")
+PUBLISHED, CAPTIONS = read_published("hussain2020"), read_captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
 DEFECTS = paper.read_defects("hussain2020")  # what the released code does otherwise than the paper says
@@ -343,7 +345,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     def contrasts(results: Results) -> Iterator[Contrast]:
         words = "test perplexities as ratios, "
         for lower, higher in pairs:
-            ratios = evidence.less(_test(results, higher), _test(results, lower), log=True)
+            ratios = less(_test(results, higher), _test(results, lower), log=True)
             needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
             yield Contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
             words = ""
@@ -472,14 +474,14 @@ def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
     counts = [len(seeds) for each in PLANS if (seeds := _test(results, each))]
     code, language = _language(results), short_name(_language(results))
-    words = {"language": language, "seeds": evidence.seeds_note(counts or [0], "geometric means")}
+    words = {"language": language, "seeds": seeds_note(counts or [0], "geometric means")}
     columns: dict[str, Any] = {}
     for label, target, own in ((language, "tuned", code), ("others", OTHERS, OTHERS)):
         columns[f"{label}, published"] = {"read": _published, "target": target}
         columns[f"{label}, measured"] = {"read": partial(_at_step, results), **_at(results, own), "plan": ALL}
     last = sorted(results.distinct("step", **_at(results, code), plan=ALL))[-1:]
     steps = {f"{step:,}": {"step": step} for step in (*(step - 1 for step in STEPS), *last)}
-    made = evidence.grid(results, steps, columns, **CAPTIONS.table("table-1", **words))
+    made = grid(results, steps, columns, **CAPTIONS.table("table-1", **words))
 
     tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
     rows: dict[str, Any] = {title: {"each": each} for each, title in PLANS.items()}
@@ -490,7 +492,7 @@ def tables(results: Results) -> list[Table]:
     }
     for unit in UNITS:
         columns[f"per {unit}, measured"] = {"read": lambda **at: _cell(_test(results, **at)), "unit": unit}
-    made += evidence.grid(results, rows, columns, **CAPTIONS.table("table-2", **words))
+    made += grid(results, rows, columns, **CAPTIONS.table("table-2", **words))
 
     # Other languages by plan, and each language where all layers train: at first, lowest, at last.
     wanted = [(title, each, OTHERS) for each, title in PLANS.items()]
@@ -534,7 +536,7 @@ def _defect_table(results: Results) -> list[Table]:
         for each, condition in _conditions(results)
     }
     notes = (f"{name}: {words}." for name, (words, _) in DEFECTS.items())
-    return evidence.grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
+    return grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
 
 
 def _defect_figures(results: Results) -> Iterator[Figure]:
@@ -550,10 +552,10 @@ def _defect_figures(results: Results) -> Iterator[Figure]:
                 "as it should be": {"plan": each, "condition": None, "look": {"colour": DARK}},
                 "with the defect": {"plan": each, "condition": condition, "look": {"dash": 1}},
             }
-            own = [replace(panel, log=True) for panel in evidence.panels(results, read, lines, over="step")]
-            own += [replace(panel, xlabel="layer") for panel in evidence.panels(results, moved, lines)]
+            own = [replace(panel, log=True) for panel in panels(results, read, lines, over="step")]
+            own += [replace(panel, xlabel="layer") for panel in panels(results, moved, lines)]
             drawn += [replace(panel, title=f"{condition.removeprefix('legacy:')}: {panel.title}") for panel in own]
-        bands = evidence.bands(len(results.distinct("seed", **_at(results, language), plan=each)))
+        bands = bands_note(len(results.distinct("seed", **_at(results, language), plan=each)))
         name, words = f"legacy-{re.sub('[:/]', '-', each)}", {"model": results.model, "plan": PLANS[each], "to": to}
         yield from CAPTIONS.figure(name, drawn, like="legacy", **words, bands=bands)
 
@@ -591,7 +593,7 @@ def _distance_figure(results: Results, name: str, number: str, each: str, blocks
             line = curve.line(PLANS[each])
             panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
             reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
-    filled = {"model": results.model, "native": _native(results), "plan": PLANS[each], "bands": evidence.bands(seeds)}
+    filled = {"model": results.model, "native": _native(results), "plan": PLANS[each], "bands": bands_note(seeds)}
     # One span for all panels, as in the paper: what moves little looks so.
     made = CAPTIONS.figure(name, panels, like="figure", number=number, **filled)
     return [replace(figure, reach=1.08 * reach) for figure in made]
@@ -610,7 +612,7 @@ def _perplexity_figure(results: Results) -> list[Figure]:
     for target, name in (("tuned", "Dutch"), (OTHERS, "other languages")):
         read = {int(line["step"]) - 1: float(line["value"]) for line in PUBLISHED.where(target=target, plan=ALL)}
         steps = sorted(step for step in read if step <= until)
-        if len(steps) >= evidence.LEAST:  # a training of a few steps has nothing to be compared with
+        if len(steps) >= LEAST:  # a training of a few steps has nothing to be compared with
             dots.append(Line(f"{name}, published", steps, [read[step] for step in steps], dots=True))
     lines = [each.line(label, until=until, log=True) for label, each in curves.items()]
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
@@ -621,7 +623,7 @@ def _perplexity_figure(results: Results) -> list[Figure]:
         " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are drawn "
         "anew."
     ) * bool(dots)
-    filled = {"model": results.model, "plan": PLANS[ALL], "language": language, "bands": evidence.bands(len(own.seeds))}
+    filled = {"model": results.model, "plan": PLANS[ALL], "language": language, "bands": bands_note(len(own.seeds))}
     return CAPTIONS.figure("figure-2", panels, **filled, circles=circles)
 
 

@@ -26,16 +26,18 @@ import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Estimate, Floats, correlation
-from isogloss.papers import paper, results as evidence
+from isogloss.papers import paper
+from isogloss.papers.claims import Claim, Contrast, below, needed
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
-from isogloss.papers.results import OTHERS, Claim, Contrast, Results, below, less, needed, over_seeds, target_title
+from isogloss.papers.results import LEAST, OTHERS, Curves, Results, final, less, mean_over, over_seeds
+from isogloss.papers.tables import grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
 from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
-PUBLISHED, CAPTIONS = evidence.published("jexus2020"), evidence.captions("jexus2020")
+PUBLISHED, CAPTIONS = read_published("jexus2020"), read_captions("jexus2020")
 SCALES, OPTIONS = paper.read_scales("jexus2020")
 NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many blocks; layers to either side that are near
 MARGIN = 0.02  # within which English accuracy counts as the same
@@ -129,13 +131,13 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     for job in jobs:
         table = read_rows(job.folder)
         if job.recipe == "transfer":
-            scores = [PUBLISHED.beside(entry) for entry in records(evidence.final(table))]
+            scores = [PUBLISHED.beside(entry) for entry in records(final(table))]
             targets = [  # of XNLI; their sets are one mean
                 {name: value for name, value in entry.items() if name != "data"}
                 for entry in scores
                 if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in AVERAGED
             ]
-            scores += evidence.mean_over(targets, "target", target=OTHERS)
+            scores += mean_over(targets, "target", target=OTHERS)
             run.append([*scores, *mean_rows(scores)])
         elif not job.options["points"]:
             run.append(records(table[table["measure"].isin(FROM_MAPS)]))
@@ -185,7 +187,7 @@ def _depth(results: Results) -> int:
     return max([0, *results.distinct("layer"), *(point + 1 for point in _frozen(results))])
 
 
-def _curves(results: Results, language: str) -> evidence.Curves:
+def _curves(results: Results, language: str) -> Curves:
     """Accuracy over N; a claim cannot be judged without any N."""
     return needed(results.curves(_frozen(results), **SCORES, target=language), "no N was run")
 
@@ -283,7 +285,7 @@ def flat(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, np.abs(moved).max(axis=1), below, MARGIN, form=percent)
 
 
-def _between(curves: evidence.Curves) -> str:
+def _between(curves: Curves) -> str:
     """The lowest and the highest mean over seeds, in percent."""
     return f"between {percent(float(curves.mean.min()))} and {percent(float(curves.mean.max()))}"
 
@@ -336,16 +338,16 @@ def tables(results: Results) -> list[Table]:
     notes.append(f"Of the epoch that {source} development data chooses. Shuffled answers score {chance}.")
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
     words = CAPTIONS.table("table-1", *notes, source=source)
-    made = evidence.grid(results, points, columns, **words, known=PUBLISHED)
+    made = grid(results, points, columns, **words, known=PUBLISHED)
     rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
-    made += evidence.grid(results, rows, others, **CAPTIONS.table("table-2"))
+    made += grid(results, rows, others, **CAPTIONS.table("table-2"))
     codes = results.distinct("target", measure=list(CORRELATIONS))
     how = {"read": results.interval, "form": "{:.2f}".format}
     rows = {"pooled" if code == OTHERS else target_title(code): {"target": code, **how} for code in codes}
     kinds = {f"{unit}, {kind}": {"unit": unit, "measure": kind} for kind in CORRELATIONS for unit in ALIGNMENT}
     count = "".join(map(str, results.distinct("n", measure="spearman")[:1]))
-    return made + evidence.grid(results, rows, kinds, **CAPTIONS.table("table-3", count=count))
+    return made + grid(results, rows, kinds, **CAPTIONS.table("table-3", count=count))
 
 
 def figures(results: Results) -> list[Figure]:
@@ -366,12 +368,12 @@ def figures(results: Results) -> list[Figure]:
         target_title(code): {**_pair(results, code), "look": {"hue": hue}} for hue, code in enumerate(languages) if hue
     }
     model = {"model": results.model, "source": target_title(results.source)}
-    bands = f" Bands: t intervals over {seeds} seeds." * (seeds >= evidence.LEAST)
+    bands = f" Bands: t intervals over {seeds} seeds." * (seeds >= LEAST)
     apart = " Dutch is of other data, SICK-NL, and not in the mean." * dutch
     other_text = " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels." * dutch
-    accuracy = evidence.panels(results, shown, lines, over=frozen, floor=True)
+    accuracy = panels(results, shown, lines, over=frozen, floor=True)
     made = CAPTIONS.figure("accuracy-by-frozen-layers", accuracy, **model, bands=bands, dutch=apart)
-    made += CAPTIONS.figure("alignment-by-layer", evidence.panels(results, ALIGNMENT, pairs), **model, dutch=other_text)
+    made += CAPTIONS.figure("alignment-by-layer", panels(results, ALIGNMENT, pairs), **model, dutch=other_text)
     return made + CAPTIONS.figure("accuracy-against-alignment", list(_against(results)))
 
 

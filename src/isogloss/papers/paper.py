@@ -6,7 +6,7 @@ numbers in another (`published/NAME.csv`), the words of its tables and figures i
 nothing else is edited for a new one. `plan` turns what the user gave into an `Outline`: the recipe calls to make, in
 order, and about how long they take, before anything is written. Everything after the runs is read from the one table of
 rows: `collect` makes that table, with published values beside measured ones, and the claims, `tables` and `figures` are
-functions of it (`isogloss.papers.results`), so that a report can be made again from a run folder alone.
+functions of it (`results.py`, `claims.py`, `tables.py`), so that a report can be made again from a run folder alone.
 
 The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, models pretrained on the
 spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
@@ -36,7 +36,8 @@ import pandas as pd
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Table, as_text
 from isogloss.files import write_bytes, write_text
-from isogloss.papers.results import Claim, Finding, Results, judge, judging
+from isogloss.papers.claims import Claim, Finding, judge, judging
+from isogloss.papers.results import Results
 from isogloss.progress import progress
 from isogloss.recipes.jobs import Job, facts_of_jobs, job_lines, refuse_others, run_job, run_jobs
 from isogloss.recipes.recipe import Option, check_arguments, model_name
