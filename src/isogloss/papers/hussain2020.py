@@ -11,7 +11,7 @@ of sentences and the same masks for each. Per token where both sides have the sa
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, product
@@ -55,7 +55,7 @@ FEW = "validation, first "  # how drift names the batch of 16 sentences, which i
 PUBLISHED, CAPTIONS = read_published("hussain2020"), read_captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-DEFECTS = paper.read_defects("hussain2020")  # what the released code does otherwise than the paper says
+DEFECTS = paper.read_fixed("hussain2020")["defects"]  # what the released code does otherwise than the paper says
 SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 
 
@@ -460,14 +460,7 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 SHOWN = 1500  # the last step of figure 2
-LAYERS = (
-    ("figure-1", "Figure 1", GRADUAL, (1, 8, 11, 12)),
-    ("figure-3", "Figure 3", LAST_1, (11, 12)),
-    ("figure-a1", "Figure A.1", GRADUAL, range(1, DEPTH + 1)),
-    ("figure-a2", "Figure A.2", LAST_1, range(1, DEPTH + 1)),
-    ("figure-a3", "Figure A.3", ALL, range(1, DEPTH + 1)),
-    ("figure-a4", "Figure A.4", LAST_6, range(1, DEPTH + 1)),
-)
+DISTANCES: Mapping[str, Mapping[str, Any]] = CAPTIONS.words["distances"]  # the figures of L2 by block
 
 
 def tables(results: Results) -> list[Table]:
@@ -535,7 +528,7 @@ def _defect_table(results: Results) -> list[Table]:
         f"{condition.removeprefix('legacy:')}, {PLANS[each]}": {**how, "plan": each, "condition": condition}
         for each, condition in _conditions(results)
     }
-    notes = (f"{name}: {words}." for name, (words, _) in DEFECTS.items())
+    notes = (f"{name}: {defect['words']}." for name, defect in DEFECTS.items())
     return grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
 
 
@@ -579,21 +572,21 @@ def _at_step(results: Results, **at: Any) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
-    first, *others = (_distance_figure(results, *drawn) for drawn in LAYERS)
+    first, *others = (_distance_figure(results, name, **shown) for name, shown in DISTANCES.items())
     return [*first, *_perplexity_figure(results), *chain(*others), *_defect_figures(results)]
 
 
-def _distance_figure(results: Results, name: str, number: str, each: str, blocks: Sequence[int]) -> list[Figure]:
+def _distance_figure(results: Results, name: str, number: str, plan: str, blocks: Sequence[int]) -> list[Figure]:
     """The distance of some blocks to the native model under a plan, the paper's first and last value in the titles."""
     panels, reach, seeds = [], 0.0, 0
-    for block, curve in _distances(results, each).items():
+    for block, curve in _distances(results, plan).items():
         if block in blocks:
-            printed = PUBLISHED.values(measure="l2_drift", plan=each, layer=block)
+            printed = PUBLISHED.values(measure="l2_drift", plan=plan, layer=block)
             ends = " → ".join(map("{:.2f}".format, printed[:2]))
-            line = curve.line(PLANS[each])
+            line = curve.line(PLANS[plan])
             panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
             reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
-    filled = {"model": results.model, "native": _native(results), "plan": PLANS[each], "bands": bands_note(seeds)}
+    filled = {"model": results.model, "native": _native(results), "plan": PLANS[plan], "bands": bands_note(seeds)}
     # One span for all panels, as in the paper: what moves little looks so.
     made = CAPTIONS.figure(name, panels, like="figure", number=number, **filled)
     return [replace(figure, reach=1.08 * reach) for figure in made]

@@ -343,7 +343,7 @@ def tables(results: Results) -> list[Table]:
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
     made += grid(results, rows, others, **CAPTIONS.table("table-2"))
     codes = results.distinct("target", measure=list(CORRELATIONS))
-    how = {"read": results.interval, "form": "{:.2f}".format}
+    how = {"read": results.interval, "form": "{:.2f}"}
     rows = {"pooled" if code == OTHERS else target_title(code): {"target": code, **how} for code in codes}
     kinds = {f"{unit}, {kind}": {"unit": unit, "measure": kind} for kind in CORRELATIONS for unit in ALIGNMENT}
     count = "".join(map(str, results.distinct("n", measure="spearman")[:1]))
@@ -386,9 +386,9 @@ def _against(results: Results) -> Iterator[Panel]:
             for hue, (code, (x, y)) in enumerate(points.items())
             if hue and len(x)
         ]
-        pooled = results.value(measure="spearman", target=OTHERS, unit=name)
+        pooled = results.interval(measure="spearman", target=OTHERS, unit=name)
         if lines:
-            yield Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)
+            yield Panel(name if pooled is None else f"{name} ({pooled.value:.2f})", lines)
 
 
 PAPER = paper.Paper("jexus2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

@@ -51,7 +51,9 @@ WINDOWS = 203  # sentences of four windows of 200, each shifted by one
 ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
 # What a model was pretrained on, where not on all that is tested.
 KNOWN: Mapping[str, Sequence[str]] = {"mini": ("en", "nl", "de", "fr", "es", "ru", "zh")}
-DEFECTS = paper.read_defects("muller2021")  # how the released code compares languages otherwise than the paper says
+DEFECTS = paper.read_fixed("muller2021")[
+    "defects"
+]  # how the released code compares languages otherwise than the paper says
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -71,7 +73,8 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         for language in dict.fromkeys((*scale.trained_on, *scale.named_in))
         if language not in scale.parallel
     ]
-    notes += [f"CKA as the original took it: {words}" for name, (words, _) in DEFECTS.items() if name in condition]
+    repeated = [defect["words"] for name, defect in DEFECTS.items() if name in condition]
+    notes += [f"CKA as the original took it: {words}" for words in repeated]
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
     shared |= {"length": LENGTH, "probe": paper.AT_THE_END, "bitext": [texts.path("pud.tsv")]}
     shared |= {"cka_condition": condition, **defects, "checkpoint": 5000, "skip_bad": True}

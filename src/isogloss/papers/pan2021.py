@@ -46,15 +46,8 @@ PUBLISHED, CAPTIONS = read_published("pan2021"), read_captions("pan2021")
 SCALES, OPTIONS = paper.read_scales("pan2021")
 RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
-# What tables call the alignments, and what they are trained with; those on less text are added by the scale.
-ALIGNMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    BEFORE: ("before", {}),
-    BOTH: ("both losses", {}),
-    TLM: ("TLM only", {"contrastive": 0.0}),
-    CONTRASTIVE: ("contrastive only", {"tlm": 0.0}),
-    UNSHUFFLED: ("both, no shuffling", {"shuffle": False}),
-    SEARCH: ("for search", {"tlm": 0.0, "pooling": "mean", "projection": "none", "negatives": "batch"}),
-}
+FIXED = paper.read_fixed("pan2021")
+ALIGNMENTS: Mapping[str, Mapping[str, Any]] = FIXED["alignments"]  # those on less text are added by the scale
 ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
 SWITCH = 0.5
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
@@ -62,20 +55,13 @@ TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
 TATOEBA_TRAIN = "tatoeba_train"
 SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k", "pairs")
-# Languages that a test has besides English, or besides the invented one that stands for it.
-COVERED = {
-    "xnli": ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh", "qab", "qac"),
-    "xquad": ("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh", "qab", "qac"),
-    "mlqa": ("ar", "de", "es", "hi", "vi", "zh", "qab"),
-}
-
 
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
     """Options of every alignment by its name."""
-    options = {name: {**scale.align, **own} for name, (_, own) in ALIGNMENTS.items() if name != BEFORE}
+    options = {name: {**scale.align, **own["options"]} for name, own in ALIGNMENTS.items() if name != BEFORE}
     options |= dict.fromkeys(scale.amounts, options[BOTH])
     return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
 
@@ -87,7 +73,7 @@ def shares_of(scale: SimpleNamespace) -> list[float]:
 
 def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
     """The languages of a test: the source, and those that are aligned."""
-    return (scale.source, *(code for code in scale.aligned if code in COVERED[data]))
+    return (scale.source, *(code for code in scale.aligned if code in FIXED["covered"][data]))
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -329,7 +315,7 @@ def titled(alignment: str) -> str:
     >>> titled("tlm"), titled("10%")
     ('TLM only', 'both, 10% of the text')
     """
-    return ALIGNMENTS[alignment][0] if alignment in ALIGNMENTS else f"both, {alignment} of the text"
+    return str(ALIGNMENTS[alignment]["title"]) if alignment in ALIGNMENTS else f"both, {alignment} of the text"
 
 
 def _languages(results: Results, data: str) -> list[str]:

@@ -172,10 +172,10 @@ def grid(
     """A table of what was measured at the coordinates of each row and column together, in a list; none without values.
 
     Besides coordinates, rows and columns may have arguments of `Results.values` and say how their cells are written:
-    `form` writes a number (by default a share in percent), `printed` a published one; `share` tells whether intervals
-    end at 0 and 1 (by default those in percent); `log` asks for geometric means. `read` is called with the coordinates
-    in place of `Results.values`, and gives values by seed, an interval, or the text of the cell. `respelt` has the
-    coordinates that the paper's file spells otherwise.
+    `form` writes a number (a function or a format; by default a share in percent), `printed` a published one; `share`
+    tells whether intervals end at 0 and 1 (by default those in percent); `log` asks for geometric means. `read` is
+    called with the coordinates in place of `Results.values`, and gives values by seed, an interval, or the text of the
+    cell. `respelt` has the coordinates that the paper's file spells otherwise.
 
     Args:
         results: what was measured.
@@ -203,18 +203,21 @@ def grid(
 
 def _written(results: Results, known: Published | None, spec: Mapping[str, Any]) -> tuple[str, str, int]:
     """A cell of `grid`: what was measured, what was published, and how many seeds were measured."""
-    at, form = _reading(spec), spec.get("form", percent)
+    form = spec.get("form", percent)
+    forms = [form, spec.get("printed", form)]
+    write, write_published = (each.format if isinstance(each, str) else each for each in forms)
+    at = _reading(spec)
     values = spec.get("read", results.values)(**at)
     if isinstance(values, str):
         return values, NOTHING, 0
     interval = values if isinstance(values, Interval) else over_seeds(values or {}, log=at.get("log", False))
     shown = interval.clipped() if spec.get("share", form is percent) else interval
-    written = shown.say(form) if interval.n else NOTHING
+    written = shown.say(write) if interval.n else NOTHING
     if at.get("column", "value") != "value":
         return written, NOTHING, 0
     value = known.at(**{**at, **spec.get("respelt", {})}) if known else None
     seeds = 0 if isinstance(values, Interval) or not values or ALONE in values else len(values)
-    return written, NOTHING if value is None else spec.get("printed", form)(value), seeds
+    return written, NOTHING if value is None else write_published(value), seeds
 
 
 def panels(

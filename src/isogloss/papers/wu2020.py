@@ -23,11 +23,11 @@ from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, correlation
 from isogloss.papers import data_sets, paper
-from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, decimals, over_pairs
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, over_pairs
 from isogloss.papers.results import LEAST, OTHERS, Curves, Results, mean_over, moved, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
+from isogloss.recipes.stitch import STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, row
 from isogloss.text.catalog import find_lexicon
@@ -70,20 +70,7 @@ class Variant:
     frozen: int = -1
 
 
-_NO_ANCHORS, _EXTRA_ANCHORS, _SEPARATE = {"anchors": "none"}, {"anchors": "extra"}, {"vocabularies": "separate"}
-_OWN = {"separate": "embeddings"}
-VARIANTS = {
-    DEFAULT: Variant(apart=False),
-    CRAWL: Variant(packed=".crawl", apart=False),
-    "No anchors": Variant(_NO_ANCHORS, _NO_ANCHORS, ".none"),
-    "Default anchors": Variant(_SEPARATE, _SEPARATE, ".separate"),
-    "Extra anchors": Variant(_EXTRA_ANCHORS, _EXTRA_ANCHORS, ".extra", apart=False),
-    OWN_EMBEDDINGS: Variant(_OWN, _OWN, ".own", frozen=0),
-    "Sep L1-3": Variant({"separate": "1-3"}, frozen=3),
-    "Sep L1-6": Variant({"separate": "1-6"}, frozen=6),
-    "Sep Emb + L1-3": Variant({"separate": "embeddings+1-3"}, _OWN, ".own", frozen=3),
-    "Sep Emb + L1-6": Variant({"separate": "embeddings+1-6"}, _OWN, ".own", frozen=6),
-}
+VARIANTS = {name: Variant(**line) for name, line in paper.read_fixed("wu2020")["variants"].items()}
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -151,7 +138,7 @@ class Planner:
         at: dict[str, Any] = {"model": pair, "condition": variant}
         streams = {"streams": str(out / "streams" / packed)}
         if packed not in self.packs:
-            extra = made.pieces == _EXTRA_ANCHORS
+            extra = made.pieces.get("anchors") == "extra"
             # Where each language has pieces of its own, a model has half as many for each.
             halved = len(languages) < 2 or (made.pieces and not extra)
             options = {"steps": 0, "depth": 1, "width": 16, "heads": 1, "probe": 1, "report": 1, **streams}
@@ -570,59 +557,9 @@ CLAIMS = (
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-AS_DECIMALS = {"form": decimals, "printed": "{:.2f}".format}
-TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
 # A figure by layer has a panel for each pair of languages, and is a table with a column for each layer, too. By its
-# name: what all curves have, coordinates and how they are shown; what each has besides; lines that the table alone has.
-CHARTS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {
-    "figure-7": (
-        {**CKA, **AS_DECIMALS},
-        {kind: {"model": kind} for kind in KINDS},
-        {
-            f"{kind}, {name}": {"model": kind, "measure": form}
-            for form, name in (("cka_biased", "biased"), (AS_PRINTED, "as printed"))
-            for kind in KINDS
-        },
-    ),
-    "figure-6": (
-        {**SENTENCES, **TWO_MODELS, **AS_DECIMALS, "share": True},
-        {
-            "raw": {"condition": "raw"},
-            "centred": {"condition": "centred inductive"},
-            "rotation": {"condition": "procrustes"},
-            "rotation, normalised": {},
-            "bilingual, rotation, normalised": {"model": BILINGUAL},
-        },
-        {
-            "rotation, the test's means": TRANSDUCTIVE,
-            "rotation, the test's means, CSLS": {**TRANSDUCTIVE, "method": "csls"},
-        },
-    ),
-    **{
-        f"figure-5-{task}": (
-            {**STITCH[task], "share": True, "scale": 100},
-            {
-                "two models, stitched": JOINED,
-                "two models, as they are": {**JOINED, "condition": UNMAPPED},
-                "two models, any rotation": {**JOINED, "condition": ANY_ROTATION},
-                "bilingual, as it is": ONE_MODEL,
-                "bilingual, mapped": MAPPED,
-            },
-            {},
-        )
-        for task in STITCHED_TASKS
-    },
-    "figure-4": (
-        {**WORDS, **AS_DECIMALS},
-        {
-            "words in use": {**IN_USE, "items": True},
-            "static, the same words": {"unit": "word", "model": STATIC},
-            "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
-            "static, the same pieces": {"unit": "piece", "model": STATIC},
-        },
-        {"coverage of the test": {**IN_USE, "measure": "coverage", "condition": "test", "method": None}},
-    ),
-}
+# name: what its curves have, and the lines that the table alone has.
+CHARTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = CAPTIONS.words["charts"]
 
 
 def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
@@ -635,11 +572,12 @@ def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
     made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
-    for name, (shared, lines, further) in CHARTS.items():
+    for name, chart in CHARTS.items():
+        shared = chart["shared"]
         rows = {
             f"{pair}, {label}": {**at, **shared, **own}
             for pair, at in _pairs(results, shared["task"]).items()
-            for label, own in {**lines, **further}.items()
+            for label, own in {**chart["curves"], **chart.get("table", {})}.items()
         }
         told = CAPTIONS.table(name)
         made += grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
@@ -665,7 +603,8 @@ def tables(results: Results) -> list[Table]:
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow."""
     made = []
-    for name, (shared, lines, _) in CHARTS.items():
+    for name, chart in CHARTS.items():
+        shared, lines = chart["shared"], chart["curves"]
         at = {**shared, "respelt": {"measure": AS_PRINTED}}
         pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == "en" else None
