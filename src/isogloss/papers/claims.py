@@ -206,6 +206,22 @@ class Claim:
         return [contrast for function in functions for contrast in function(results)]
 
 
+def compared_claim(name: str, line: Mapping[str, Any]) -> Claim:
+    """A claim that rests on comparisons alone, as a table of `captions/NAME.toml` has it.
+
+    Args:
+        name: of the claim.
+        line: its `statement`; `compared`, the fields of each `Comparison`; and those that all of them have, such as
+            `over`. `at` has the coordinates of all, to which a comparison may add. `test` is a name: above or below.
+    """
+    shared = {field: value for field, value in line.items() if field not in ("statement", "compared")}
+    comparisons = []
+    for own in line["compared"]:
+        fields = {"test": "above", **shared, **own, "at": {**shared.get("at", {}), **own.get("at", {})}}
+        comparisons.append(Comparison(**{**fields, "test": {"above": above, "below": below}[fields["test"]]}))
+    return Claim(name, line["statement"], comparisons)
+
+
 @dataclass(frozen=True)
 class Finding:
     """A claim that was judged.

@@ -120,8 +120,9 @@ class Captions:
     """What the tables and figures of a paper are called, and what a reader must know of each: `captions/NAME.toml`.
 
     A figure has a `title`, a `caption` and the names of its axes, a table a `title`, `notes` and maybe the head of its
-    first column (`corner`). Names in braces are filled in; sentences that several share stand first, under their name.
-    Other fields of `Figure`, such as `log`, are taken as they are.
+    first column (`corner`). Names in braces are filled in; sentences that several share, or that not every run has,
+    stand first, under their name. Other fields of `Figure`, such as `log`, are taken as they are. Tables of coordinates
+    may follow, which the paper reads from `words` itself.
     """
 
     words: Mapping[str, Any]
@@ -136,10 +137,10 @@ class Captions:
         own = words.get("notes", [words["caption"]] if "caption" in words else [])
         return {"title": words["title"], "notes": [*own, *notes], "corner": words.get("corner", "")}
 
-    def _filled(self, words: Any, filled: Mapping[str, str]) -> Any:
+    def _filled(self, words: Any, filled: dict[str, str]) -> Any:
         """Words with names in braces filled in: a text, or a list or a table of texts."""
         if isinstance(words, str):
-            return words.format(**{name: text for name, text in self.words.items() if isinstance(text, str)}, **filled)
+            return words.format(**{name: text for name, text in self.words.items() if isinstance(text, str)} | filled)
         if isinstance(words, list):
             return [self._filled(each, filled) for each in words]
         return (

@@ -23,11 +23,10 @@ from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, correlation
 from isogloss.papers import data_sets, paper
-from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, over_pairs
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, compared_claim, over_pairs
 from isogloss.papers.results import LEAST, OTHERS, Curves, Results, mean_over, moved, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.stitch import STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, row
 from isogloss.text.catalog import find_lexicon
@@ -323,16 +322,8 @@ ROTATION = "procrustes+iterative inductive"
 # Coordinates of what is measured; those that are compared differ in others.
 CKA = {"measure": "cka", "task": "cka"}
 SENTENCES = {"measure": "p@1", "task": "retrieval", "condition": ROTATION, "method": "cosine"}
-WORDS = {"measure": "p@1", "task": "lexicon", "condition": "procrustes+iterative", "method": "csls"}
-STITCH, TABLE_1 = (
-    {task: {"measure": measure, "task": f"{part} {task}"} for task, measure in TASKS.items()}
-    for part in ("stitch", "table-1")
-)
-# Two models, and words in use with them; two models stitched by a rotation; one bilingual model as it is, and mapped.
-TWO_MODELS, IN_USE = {"model": MONOLINGUAL}, {"model": MONOLINGUAL, "unit": "word"}
-JOINED, ONE_MODEL = {"model": MONOLINGUAL, "condition": STITCHED}, {"model": BILINGUAL, "condition": UNMAPPED}
-MAPPED = {"model": BILINGUAL, "condition": STITCHED}
-LAYERS, ANCHORS = {"condition": "Sep L1-6"}, {"condition": "No anchors"}
+TABLE_1 = {task: {"measure": measure, "task": f"table-1 {task}"} for task, measure in TASKS.items()}
+TWO_MODELS = {"model": MONOLINGUAL}
 
 
 def collect(run: Run, jobs: Sequence[Job]) -> None:
@@ -415,12 +406,9 @@ def _curves(results: Results, target: str, **at: Any) -> Curves | None:
 
 PEARSON = 0.9  # section 5.2: "> 0.9 for all language pairs"
 FAR = 10  # times chance
-LOWER, MIDDLE, UPPER = {"layer": (1, 2, 3, 4)}, {"layer": (3, 4, 5)}, {"layer": (5, 6, 7, 8)}
 # How far a language is from English: the same, Germanic, Romance, Slavic, of another family.
 DISTANCE = {"en2": 0, "de": 1, "nl": 1, "fr": 2, "ru": 3, "zh": 4}
 MEAN_CKA: dict[str, Any] = {**CKA, "layer": None}
-on_pairs = partial(Comparison, over=("pairs",), shares=False)
-on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 
 @Claim("order")
@@ -429,7 +417,8 @@ def _order(results: Results) -> Iterator[Contrast]:
     for first, second in pairwise(KINDS):
         means = [np.mean(PUBLISHED.values(reference="Figure 7, mean", model=kind)) for kind in (first, second)]
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
-        yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
+        models = {"model": first}, {"model": second}
+        yield from Comparison(words, MEAN_CKA, *models, over=("pairs",), shares=False)(results)
         for target in results.targets(task="cka"):
             seeds = results.values(target=target, **MEAN_CKA, model=first, base={"model": second})
             if len(seeds) >= LEAST:
@@ -499,60 +488,8 @@ def _relation(results: Results) -> Iterator[Contrast]:
         yield over_pairs(f"{', '.join(each)}; all: {{}}", values, above, PEARSON)
 
 
-CLAIMS = (
-    *(_order, _depth, _distance, _far),
-    Claim(
-        "lower layers",
-        "After a rotation, sentences are found best at lower layers.",
-        on_pairs("P@1 in layers 1 to 4 above 5 to 8", {**SENTENCES, **TWO_MODELS}, LOWER, UPPER),
-    ),
-    _relation,
-    Claim(
-        "middle",
-        "Stitched layers carry a task best when they meet in the middle.",
-        [
-            on_heads(f"{NAMES[task]}, layers 3 to 5 above {end}", {**STITCH[task], **JOINED}, MIDDLE, {"layer": end})
-            for task, end in product(STITCHED_TASKS, (0, DEPTH))
-        ],
-    ),
-    Claim(
-        "below bilingual",
-        "Two models stitched by a rotation stay below the bilingual model.",
-        [
-            on_heads(f"{NAMES[task]}, bilingual above stitched", {**STITCH[task], **MIDDLE}, ONE_MODEL, JOINED)
-            for task in STITCHED_TASKS
-        ],
-    ),
-    Claim(
-        "mapped bilingual",
-        "A map between its languages helps the bilingual model in parsing only (appendix A).",
-        [
-            on_heads(f"{NAMES[task]}, mapped above unmapped", {**STITCH[task], **MIDDLE}, MAPPED, ONE_MODEL, test)
-            for task, test in (("ner", below), ("parsing", above))
-        ],
-    ),
-    Claim(
-        "higher layers",
-        "Vectors of words, averaged over their uses, find translations better at higher layers.",
-        on_pairs("P@1 in layers 5 to 8 above 1 to 4", {**WORDS, **IN_USE}, UPPER, LOWER),
-    ),
-    Claim(
-        "static",
-        "Rows of the embedding matrix are above static vectors, words averaged over their uses below.",
-        [
-            on_pairs("embedding matrix above static", {**WORDS, "unit": "piece"}, TWO_MODELS, {"model": STATIC}),
-            on_pairs("mean over layers above static", {**WORDS, "unit": "word"}, TWO_MODELS, {"model": STATIC}, below),
-        ],
-    ),
-    Claim(
-        "layers and vocabulary",
-        "Sharing the layers matters more than sharing the vocabulary.",
-        [
-            Comparison(f"{NAMES[task]}, layers 1 to 6 apart above no anchors", TABLE_1[task], LAYERS, ANCHORS, below)
-            for task in TASKS
-        ],
-    ),
-)
+lower_layers, *others = (compared_claim(name, line) for name, line in CAPTIONS.words["claims"].items())
+CLAIMS = (_order, _depth, _distance, _far, lower_layers, _relation, *others)
 
 
 # ------------------------------------------------------------------------------------------------ tables and figures
