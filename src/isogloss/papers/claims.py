@@ -24,15 +24,11 @@ decimals = "{:.3f}".format
 
 
 class Side(Enum):
-    """Where an interval lies: on the claim's side, on both, or on the other. True is the first alone."""
+    """Where an interval lies: on the claim's side, on both, or on the other."""
 
     HELD = "held"
     OPEN = "not held, open"
     REFUTED = "not held"
-
-    def __bool__(self) -> bool:
-        """Whether the claim is held."""
-        return self is Side.HELD
 
 
 def above(interval: Interval, bound: float = 0.0) -> Side | None:
@@ -57,13 +53,13 @@ def differs(interval: Interval, bound: float = 0.0) -> Side | None:
     return Side.HELD if side is Side.REFUTED else side
 
 
-def all_of(judged: Iterable[Side | bool | None]) -> Side | None:
+def all_of(judged: Iterable[Side | None]) -> Side | None:
     """One judgement of several: refuted if one is, None if one cannot be made, open if one is, else held.
 
-    >>> all_of([True, Side.OPEN]), all_of([None, False]), all_of([True, None])
+    >>> all_of([Side.HELD, Side.OPEN]), all_of([None, Side.REFUTED]), all_of([Side.HELD, None])
     (<Side.OPEN: 'not held, open'>, <Side.REFUTED: 'not held'>, None)
     """
-    sides = [Side.HELD if side is True else Side.REFUTED if side is False else side for side in judged]
+    sides = list(judged)
     for worst in (Side.REFUTED, None, Side.OPEN):
         if worst in sides:
             return worst

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number
+from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number, span
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Floats, Seeds, mean_over_seeds
 from isogloss.papers import paper
@@ -42,20 +42,15 @@ from isogloss.text.readers.parallel import read_corpus
 
 ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
 ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"
-PLANS = {
-    ALL: "all 12 layers",
-    GRADUAL: "gradual unfreezing",
-    LAST_6: "last 6 layers",
-    LAST_3: "last 3 layers",
-    LAST_1: "last layer",
-}
+FIXED = paper.read_fixed("hussain2020")
+PLANS: Mapping[str, str] = FIXED["plans"]
 NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
 PUBLISHED, CAPTIONS = read_published("hussain2020"), read_captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-DEFECTS = paper.read_fixed("hussain2020")["defects"]  # what the released code does otherwise than the paper says
+DEFECTS = FIXED["defects"]  # what the released code does otherwise than the paper says
 SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 
 
@@ -277,7 +272,7 @@ def forgetting(results: Results) -> Iterator[Contrast]:
     single = f", it rose in {len(rose)} of {len(watched)} languages in every seed{which}" if watched else ""
     yield Contrast(f"from step 0 it {_way(factors)} by a factor of {{}}{single}", factors, above, 1.0, log=True)
     later, steps = since_lowest(curves)
-    lowest = f"{'step' if steps.min() == steps.max() else 'steps'} {_span(steps)}"
+    lowest = f"{'step' if steps.min() == steps.max() else 'steps'} {span(steps)}"
     words = f"from its lowest point ({lowest}) to the end it {_way(later)} by a factor of {{}}"
     yield Contrast(words, later, above, 1.0, log=True)
 
@@ -439,11 +434,6 @@ def _from_to(curves: Curves) -> str:
     return " to ".join(number(over_seeds(curves.values[:, at], log=True).value) for at in (0, -1))
 
 
-def _span(steps: Floats) -> str:
-    """Steps as their ends, or the one they all are."""
-    return " to ".join(dict.fromkeys(f"{step:,.0f}" for step in (steps.min(), steps.max())))
-
-
 CLAIMS = (
     *(null, forgetting, falls, crossed),
     _order("all layers best", "Training all layers gives the lowest test perplexity.", *product([ALL], [*PLANS][1:])),
@@ -498,7 +488,7 @@ def tables(results: Results) -> list[Table]:
         rises, lowest_steps = since_lowest(curve)
         at = [_at_step(results, **_at(results, target), plan=each, step=step) for step in curve.steps[[0, 1, -1]]]
         ratios = (over_seeds(values, log=True).share for values in (_factors(curve), rises))
-        lines.append([title, at[0], at[1], _span(lowest_steps), at[2], *ratios])
+        lines.append([title, at[0], at[1], span(lowest_steps), at[2], *ratios])
         second = second or f"step {curve.steps[1]:,.0f}"
     told = CAPTIONS.table("others", **words)
     heads = [told["corner"], "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]
@@ -612,12 +602,8 @@ def _perplexity_figure(results: Results) -> list[Figure]:
     if own.steps[-1] > until:
         lines = [each.line(label, log=True) for label, each in curves.items()]
         panels.append(Panel("the whole training", lines, _epochs(own)))
-    circles = (
-        " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are drawn "
-        "anew."
-    ) * bool(dots)
     filled = {"model": results.model, "plan": PLANS[ALL], "language": language, "bands": bands_note(len(own.seeds))}
-    return CAPTIONS.figure("figure-2", panels, **filled, circles=circles)
+    return CAPTIONS.figure("figure-2", panels, **filled, circles=bool(dots))
 
 
 def _epochs(curves: Curves) -> list[float]:

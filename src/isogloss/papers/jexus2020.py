@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from isogloss.figure import Figure, Line, Panel, Table, percent, signed
+from isogloss.figure import Figure, Line, Panel, Table, percent, signed, span
 from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, below, needed
@@ -46,12 +46,7 @@ TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": None}
 AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
 # How well the languages of a layer are aligned: measures of `map`, and their method.
-ALIGNMENT: Mapping[str, dict[str, Any]] = {
-    "centred P@1": {"measure": "p@1", "method": "centred"},
-    "CSLS P@1": {"measure": "p@1", "method": "csls"},
-    "CKA": {"measure": "cka", "method": "debiased"},
-    "word agreement": {"measure": "word_agreement", "method": "centred"},
-}
+ALIGNMENT: Mapping[str, dict[str, Any]] = paper.read_fixed("jexus2020")["alignment"]
 CORRELATIONS: tuple[Literal["spearman", "pearson"], ...] = ("spearman", "pearson")  # of ranks, and of values
 FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors that they are drawn from elsewhere
@@ -238,7 +233,7 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     "best near 8",
     lambda results: (
         "Accuracy in other languages is best when the representation of layer 8 is kept fixed (N near "
-        f"8: {_span(near_best(_depth(results)))})."
+        f"8: {span(near_best(_depth(results)))})."
     ),
 )
 def best(results: Results) -> Iterator[Contrast]:
@@ -250,13 +245,13 @@ def best(results: Results) -> Iterator[Contrast]:
     first = "the mean over targets at "
     for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
         gain = less(curves.at(*near), curves.at(point))
-        yield Contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
+        yield Contrast(f"{first}N = {span(near)} less that {words}: {{}}", gain, form=signed)
         first = ""
     tops, inside = [points[at] for at in curves.values.argmax(axis=1)], np.isin(curves.steps, near)
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
         f"highest at N = {', '.join(map(str, tops))} in the {len(tops)} seeds, and at {curves.peak} on average "
-        f"({percent(float(curves.mean.max()))}), the best of N = {_span(near)} less the best of the others {{}}; "
+        f"({percent(float(curves.mean.max()))}), the best of N = {span(near)} less the best of the others {{}}; "
         f"by language at {by_language}"
     )
     best_of = (curves.values[:, chosen].max(axis=1) for chosen in (inside, ~inside))
@@ -304,17 +299,6 @@ def goes_with_alignment(results: Results) -> Iterator[Contrast]:
         words = ""
 
 
-def _span(points: Sequence[int]) -> str:
-    """Numbers in a row as their ends.
-
-    >>> _span([7, 8, 9]), _span([0, 2])
-    ('7 to 9', '0, 2')
-    """
-    if len(points) > 2 and list(points) == list(range(points[0], points[-1] + 1)):
-        return f"{points[0]} to {points[-1]}"
-    return ", ".join(map(str, points))
-
-
 CLAIMS = (above_chance, best, flat, goes_with_alignment)
 
 
@@ -328,16 +312,9 @@ def tables(results: Results) -> list[Table]:
     codes = [code for code in (*_languages(results), OTHERS) if code != DUTCH]
     targets = {target_title(code): {"target": code} for code in codes}
     chance = percent(over_seeds(results.values("floor", **SCORES, target=results.source)).value)
-    notes = []
-    if results.source == "en":
-        notes.append(
-            "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
-        )
-    if DUTCH in _languages(results):
-        notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
-    notes.append(f"Of the epoch that {source} development data chooses. Shuffled answers score {chance}.")
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
-    words = CAPTIONS.table("table-1", *notes, source=source)
+    said = {"published": results.source == "en", "no_dutch": DUTCH in _languages(results)}
+    words = CAPTIONS.table("table-1", source=source, chance=chance, **said)
     made = grid(results, points, columns, **words, known=PUBLISHED)
     rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
@@ -369,11 +346,9 @@ def figures(results: Results) -> list[Figure]:
     }
     model = {"model": results.model, "source": target_title(results.source)}
     bands = f" Bands: t intervals over {seeds} seeds." * (seeds >= LEAST)
-    apart = " Dutch is of other data, SICK-NL, and not in the mean." * dutch
-    other_text = " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels." * dutch
     accuracy = panels(results, shown, lines, over=frozen, floor=True)
-    made = CAPTIONS.figure("accuracy-by-frozen-layers", accuracy, **model, bands=bands, dutch=apart)
-    made += CAPTIONS.figure("alignment-by-layer", panels(results, ALIGNMENT, pairs), **model, dutch=other_text)
+    made = CAPTIONS.figure("accuracy-by-frozen-layers", accuracy, **model, bands=bands, dutch=dutch)
+    made += CAPTIONS.figure("alignment-by-layer", panels(results, ALIGNMENT, pairs), **model, dutch_text=dutch)
     return made + CAPTIONS.figure("accuracy-against-alignment", list(_against(results)))
 
 

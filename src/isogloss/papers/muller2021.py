@@ -199,13 +199,13 @@ def _points(results: Results, task: str, plan: str) -> dict[str, list[tuple[floa
     points: dict[str, list[tuple[float, dict[int | None, float]]]] = {}
     for source in _sources(results, task):
         for test in _tests(results, task, source)[0]:
-            gap = results.value(**{**test, "measure": "gap"}, plan=REFERENCE, layer=None)
+            gaps = results.values(**{**test, "measure": "gap"}, plan=REFERENCE, layer=None)
             at = {**SIMILARITY, "task": task, "source": source, "target": test["target"]}
             curves = results.curves("layer", **at, plan=plan)
-            if gap is not None and curves is not None:
+            if gaps and curves is not None:
                 similarity = dict(zip(curves.steps.astype(int).tolist(), curves.mean, strict=True))
                 similarity[None] = curves.mean[curves.steps > 0].mean()
-                points.setdefault(source, []).append((gap, similarity))
+                points.setdefault(source, []).append((over_seeds(gaps).value, similarity))
     return points
 
 

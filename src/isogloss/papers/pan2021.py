@@ -508,8 +508,7 @@ def tables(results: Results) -> list[Table]:
         f"{line['model']}, published": {"model": line["model"], "read": elsewhere} for line in published
     }
     rows |= {titled(name): {**ACCURACY, "plan": name} for name in names}
-    others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
-    words = CAPTIONS.table("table-2", *([others] if published else []), source=home, rise=signed(RISE))
+    words = CAPTIONS.table("table-2", others=bool(published), source=home, rise=signed(RISE))
     made = _overview(results)
     made += grid(results, rows, {**tested["xnli"], **columns("sick", *sick)}, **words)
     rows = {

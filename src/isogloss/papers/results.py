@@ -198,12 +198,6 @@ class Results:
                 left[at] += drawn[key] * (high - low) / (2 * NORMAL)
         return left
 
-    def value(self, column: str = "value", **coordinates: Any) -> float | None:
-        """The mean of all rows at these coordinates; None where there is none."""
-        cells = self.cells(column)
-        values = [cells[position] for position in self._positions(coordinates) if is_given(cells[position])]
-        return float(np.mean(values)) if values else None
-
     def interval(self, **coordinates: Any) -> Interval | None:
         """The value and the interval that the first row at these coordinates has; None where there is no row."""
         rows = self.where(**coordinates)

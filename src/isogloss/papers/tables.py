@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
-from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent
+from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, span
 from isogloss.measures.statistics import Interval
 from isogloss.papers.results import ALONE, LEAST, OTHERS, Coordinates, Results, no_interval, over_seeds
 from isogloss.runs.table import KEY, Row, is_given
@@ -103,9 +103,8 @@ def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     'Measured: means over 3 seeds; brackets hold t intervals over them.'
     """
     fewest, most = min(counts), max(counts)
-    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     few = no_interval(most) or f"brackets hold t intervals over them{f', from {LEAST} on' * (fewest < LEAST)}"
-    return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
+    return f"Measured: {means} over {span(counts)} seed{'s' * (most != 1)}; {few}."
 
 
 def bands_note(seeds: int) -> str:
@@ -120,27 +119,33 @@ class Captions:
     """What the tables and figures of a paper are called, and what a reader must know of each: `captions/NAME.toml`.
 
     A figure has a `title`, a `caption` and the names of its axes, a table a `title`, `notes` and maybe the head of its
-    first column (`corner`). Names in braces are filled in; sentences that several share, or that not every run has,
-    stand first, under their name. Other fields of `Figure`, such as `log`, are taken as they are. Tables of coordinates
-    may follow, which the paper reads from `words` itself.
+    first column (`corner`). Names in braces are filled in. Sentences that several share, or that not every run has,
+    stand first, under their name: given as False one is left out. Other fields of `Figure`, such as `log`, are taken as
+    they are. Tables of coordinates may follow, which the paper reads from `words` itself.
     """
 
     words: Mapping[str, Any]
 
-    def figure(self, name: str, panels: Sequence[Panel], like: str = "", **filled: str) -> list[Figure]:
+    def figure(self, name: str, panels: Sequence[Panel], like: str = "", **filled: Any) -> list[Figure]:
         """A figure of these panels, in a list; none without any. like: the name that its words stand under."""
         return [Figure(name=name, panels=panels, **self._filled(self.words[like or name], filled))] if panels else []
 
-    def table(self, name: str, *notes: str, **filled: str) -> dict[str, Any]:
-        """The title, the notes with further ones, and the corner, as `grid` takes them; of a figure its caption."""
+    def table(self, name: str, *further: str, **filled: Any) -> dict[str, Any]:
+        """The title, the notes and further ones, and the corner, as `grid` takes them; of a figure its caption."""
         words = self._filled(self.words[name], filled)
-        own = words.get("notes", [words["caption"]] if "caption" in words else [])
-        return {"title": words["title"], "notes": [*own, *notes], "corner": words.get("corner", "")}
+        notes = words.get("notes", [words["caption"]] if "caption" in words else [])
+        return {
+            "title": words.get("title", ""),
+            "notes": [*filter(None, notes), *further],
+            "corner": words.get("corner", ""),
+        }
 
-    def _filled(self, words: Any, filled: dict[str, str]) -> Any:
+    def _filled(self, words: Any, filled: Mapping[str, Any]) -> Any:
         """Words with names in braces filled in: a text, or a list or a table of texts."""
         if isinstance(words, str):
-            return words.format(**{name: text for name, text in self.words.items() if isinstance(text, str)} | filled)
+            shared = {name: text for name, text in self.words.items() if isinstance(text, str)}
+            given = {name: shared[name] * it if isinstance(it, bool) else it for name, it in filled.items()}
+            return words.format(**{**shared, **given})
         if isinstance(words, list):
             return [self._filled(each, filled) for each in words]
         return (

@@ -87,18 +87,10 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         f"{scale.pretraining['length']} tokens, of {scale.source} with {', '.join((scale.again, *scale.targets))}"
     )
     text_again = "other text of the same language" if scale.text_bytes is not None else "the same text"
-    notes = [
-        f"{scale.again} is {scale.source} once more: a model of another seed, and a bilingual one whose embeddings are "
-        f"apart, on {text_again}; its sentences share a translation, where the paper has a back-translation"
-    ]
-    if learned := ", ".join(f"{target} ({name})" for target, name in LEARNED.items() if target in scale.targets):
-        notes.append(f"XNLI has no {learned}: maps are learned and languages compared on other text there")
-    if scale.text_bytes is not None:
-        notes.append(
-            "text that is known to be parallel is not pretrained on; debates of one parliament in several languages are"
-        )
-    if scale.crawl is None:
-        notes.append(f"the row {CRAWL} of Table 1 needs other text, and is run at paper scale alone, with --crawl")
+    learned = ", ".join(f"{target} ({name})" for target, name in LEARNED.items() if target in scale.targets)
+    said: dict[str, Any] = {"not_parallel": scale.text_bytes is not None, "no_crawl": scale.crawl is None}
+    said["learned"] = learned and f"XNLI has no {learned}: maps are learned and languages compared on other text there"
+    notes = CAPTIONS.table("run", again=scale.again, source=scale.source, text=text_again, **said)["notes"]
     return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, depth=DEPTH, notes=notes)
 
 
