@@ -148,9 +148,9 @@ class Captions:
             return words.format(**{**shared, **given})
         if isinstance(words, list):
             return [self._filled(each, filled) for each in words]
-        return (
-            {field: self._filled(each, filled) for field, each in words.items()} if isinstance(words, dict) else words
-        )
+        if isinstance(words, dict):
+            return {field: self._filled(each, filled) for field, each in words.items()}
+        return words
 
 
 @cache
