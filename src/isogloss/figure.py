@@ -8,7 +8,7 @@ out, being too pale for a point on white. Seven colours meet eight shapes, so th
 the first seven differ in both.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 NOTHING = "–"
@@ -185,6 +185,16 @@ def signed(value: float) -> str:
     ('+1.2', '-20.0')
     """
     return f"{100 * value:+.1f}"
+
+
+def span(values: Iterable[float]) -> str:
+    """Whole numbers as their range, or the one that they all are.
+
+    >>> span([1500, 90, 200]), span([8, 8])
+    ('90 to 1,500', '8')
+    """
+    ordered = sorted(values)
+    return " to ".join(dict.fromkeys(f"{end:,.0f}" for end in (ordered[0], ordered[-1])))
 
 
 def file_name(measure: str) -> str:

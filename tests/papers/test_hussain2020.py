@@ -10,9 +10,10 @@ import pytest
 from isogloss.errors import InputError
 from isogloss.figure import Table, as_text
 from isogloss.papers import hussain2020 as paper
+from isogloss.papers.claims import Side, all_of
 from isogloss.papers.hussain2020 import PUBLISHED, since_lowest
 from isogloss.papers.paper import Request, find, names, summary
-from isogloss.papers.results import Curves, Results, Side, all_of, over_seeds
+from isogloss.papers.results import Curves, Results, over_seeds
 from isogloss.recipes.drift import read_corpora, split
 from isogloss.runs import read_rows
 from isogloss.runs.table import frame, row
@@ -281,8 +282,8 @@ def test_figures_are_those_of_the_paper():
 
 
 def test_a_finding_is_held_when_all_its_contrasts_are():
-    assert all_of([True, True]) is Side.HELD and all_of([True, False, None]) is Side.REFUTED
-    assert all_of([True, None]) is None and all_of([]) is None
+    assert all_of([Side.HELD] * 2) is Side.HELD and all_of([Side.HELD, Side.REFUTED, None]) is Side.REFUTED
+    assert all_of([Side.HELD, None]) is None and all_of([]) is None
     low, high = over_seeds([1.0, 2.0, 3.0]).low, over_seeds([1.0, 2.0, 3.0]).high
     assert abs((high - low) / 2 - 4.302653 / math.sqrt(3)) < 1e-5  # t of two degrees of freedom
 

@@ -161,9 +161,9 @@ def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
         for name in ALIGNMENT:
             for target in (*TARGETS, "nl"):
                 ends = {"source": ("en", target), "target": ("en", target)}
-                x = [found.value(**ALIGNMENT[name], layer=point, **ends) for point in range(12)]
+                x = [found.where(**ALIGNMENT[name], layer=point, **ends).value.mean() for point in range(12)]
                 score = {"measure": "accuracy", "selection": None, "target": target}
-                y = [found.value(**score, plan=f"freeze:{point}") for point in range(12)]
+                y = [found.where(**score, plan=f"freeze:{point}").value.mean() for point in range(12)]
                 one = rows[(rows.measure == kind) & (rows.unit == name) & (rows.target == target)]
                 assert math.isclose(one.value.item(), reference(x, y).statistic, abs_tol=1e-9)
                 assert one.n.item() == 12 and one.low.item() <= one.value.item() <= one.high.item()

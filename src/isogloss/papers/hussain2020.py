@@ -11,7 +11,7 @@ of sentences and the same masks for each. Per token where both sides have the sa
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, pairwise, product
@@ -22,12 +22,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number
+from isogloss.figure import DARK, NOTHING, Figure, Line, Panel, Table, number, span
 from isogloss.measures.perplexity import crossing
 from isogloss.measures.statistics import Floats, Seeds, mean_over_seeds
-from isogloss.papers import paper, results as evidence
+from isogloss.papers import paper
+from isogloss.papers.claims import Claim, Contrast, above, below, differs, needed
 from isogloss.papers.data_sets import as_lines, find_file, lowest_hashed
-from isogloss.papers.results import OTHERS, Claim, Contrast, Curves, Results, above, below, differs, needed, over_seeds
+from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, over_seeds
+from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, seeds_note
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
@@ -40,20 +42,15 @@ from isogloss.text.readers.parallel import read_corpus
 
 ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
 ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"
-PLANS = {
-    ALL: "all 12 layers",
-    GRADUAL: "gradual unfreezing",
-    LAST_6: "last 6 layers",
-    LAST_3: "last 3 layers",
-    LAST_1: "last layer",
-}
+FIXED = paper.read_fixed("hussain2020")
+PLANS: Mapping[str, str] = FIXED["plans"]
 NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
-PUBLISHED, CAPTIONS = evidence.published("hussain2020"), evidence.captions("hussain2020")
+PUBLISHED, CAPTIONS = read_published("hussain2020"), read_captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-DEFECTS = paper.read_defects("hussain2020")  # what the released code does otherwise than the paper says
+DEFECTS = FIXED["defects"]  # what the released code does otherwise than the paper says
 SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
 
 
@@ -275,7 +272,7 @@ def forgetting(results: Results) -> Iterator[Contrast]:
     single = f", it rose in {len(rose)} of {len(watched)} languages in every seed{which}" if watched else ""
     yield Contrast(f"from step 0 it {_way(factors)} by a factor of {{}}{single}", factors, above, 1.0, log=True)
     later, steps = since_lowest(curves)
-    lowest = f"{'step' if steps.min() == steps.max() else 'steps'} {_span(steps)}"
+    lowest = f"{'step' if steps.min() == steps.max() else 'steps'} {span(steps)}"
     words = f"from its lowest point ({lowest}) to the end it {_way(later)} by a factor of {{}}"
     yield Contrast(words, later, above, 1.0, log=True)
 
@@ -343,7 +340,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     def contrasts(results: Results) -> Iterator[Contrast]:
         words = "test perplexities as ratios, "
         for lower, higher in pairs:
-            ratios = evidence.less(_test(results, higher), _test(results, lower), log=True)
+            ratios = less(_test(results, higher), _test(results, lower), log=True)
             needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
             yield Contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
             words = ""
@@ -437,11 +434,6 @@ def _from_to(curves: Curves) -> str:
     return " to ".join(number(over_seeds(curves.values[:, at], log=True).value) for at in (0, -1))
 
 
-def _span(steps: Floats) -> str:
-    """Steps as their ends, or the one they all are."""
-    return " to ".join(dict.fromkeys(f"{step:,.0f}" for step in (steps.min(), steps.max())))
-
-
 CLAIMS = (
     *(null, forgetting, falls, crossed),
     _order("all layers best", "Training all layers gives the lowest test perplexity.", *product([ALL], [*PLANS][1:])),
@@ -458,28 +450,21 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 SHOWN = 1500  # the last step of figure 2
-LAYERS = (
-    ("figure-1", "Figure 1", GRADUAL, (1, 8, 11, 12)),
-    ("figure-3", "Figure 3", LAST_1, (11, 12)),
-    ("figure-a1", "Figure A.1", GRADUAL, range(1, DEPTH + 1)),
-    ("figure-a2", "Figure A.2", LAST_1, range(1, DEPTH + 1)),
-    ("figure-a3", "Figure A.3", ALL, range(1, DEPTH + 1)),
-    ("figure-a4", "Figure A.4", LAST_6, range(1, DEPTH + 1)),
-)
+DISTANCES: Mapping[str, Mapping[str, Any]] = CAPTIONS.words["distances"]  # the figures of L2 by block
 
 
 def tables(results: Results) -> list[Table]:
     """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
     counts = [len(seeds) for each in PLANS if (seeds := _test(results, each))]
     code, language = _language(results), short_name(_language(results))
-    words = {"language": language, "seeds": evidence.seeds_note(counts or [0], "geometric means")}
+    words = {"language": language, "seeds": seeds_note(counts or [0], "geometric means")}
     columns: dict[str, Any] = {}
     for label, target, own in ((language, "tuned", code), ("others", OTHERS, OTHERS)):
         columns[f"{label}, published"] = {"read": _published, "target": target}
         columns[f"{label}, measured"] = {"read": partial(_at_step, results), **_at(results, own), "plan": ALL}
     last = sorted(results.distinct("step", **_at(results, code), plan=ALL))[-1:]
     steps = {f"{step:,}": {"step": step} for step in (*(step - 1 for step in STEPS), *last)}
-    made = evidence.grid(results, steps, columns, **CAPTIONS.table("table-1", **words))
+    made = grid(results, steps, columns, **CAPTIONS.table("table-1", **words))
 
     tests = {line["plan"]: line["value"] for line in PUBLISHED.where(measure="perplexity", data="test")}
     rows: dict[str, Any] = {title: {"each": each} for each, title in PLANS.items()}
@@ -490,7 +475,7 @@ def tables(results: Results) -> list[Table]:
     }
     for unit in UNITS:
         columns[f"per {unit}, measured"] = {"read": lambda **at: _cell(_test(results, **at)), "unit": unit}
-    made += evidence.grid(results, rows, columns, **CAPTIONS.table("table-2", **words))
+    made += grid(results, rows, columns, **CAPTIONS.table("table-2", **words))
 
     # Other languages by plan, and each language where all layers train: at first, lowest, at last.
     wanted = [(title, each, OTHERS) for each, title in PLANS.items()]
@@ -503,7 +488,7 @@ def tables(results: Results) -> list[Table]:
         rises, lowest_steps = since_lowest(curve)
         at = [_at_step(results, **_at(results, target), plan=each, step=step) for step in curve.steps[[0, 1, -1]]]
         ratios = (over_seeds(values, log=True).share for values in (_factors(curve), rises))
-        lines.append([title, at[0], at[1], _span(lowest_steps), at[2], *ratios])
+        lines.append([title, at[0], at[1], span(lowest_steps), at[2], *ratios])
         second = second or f"step {curve.steps[1]:,.0f}"
     told = CAPTIONS.table("others", **words)
     heads = [told["corner"], "step 0", second, "lowest at step", "at the end", "end / step 0", "end / lowest"]
@@ -533,8 +518,8 @@ def _defect_table(results: Results) -> list[Table]:
         f"{condition.removeprefix('legacy:')}, {PLANS[each]}": {**how, "plan": each, "condition": condition}
         for each, condition in _conditions(results)
     }
-    notes = (f"{name}: {words}." for name, (words, _) in DEFECTS.items())
-    return evidence.grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
+    notes = (f"{name}: {defect['words']}." for name, defect in DEFECTS.items())
+    return grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
 
 
 def _defect_figures(results: Results) -> Iterator[Figure]:
@@ -550,10 +535,10 @@ def _defect_figures(results: Results) -> Iterator[Figure]:
                 "as it should be": {"plan": each, "condition": None, "look": {"colour": DARK}},
                 "with the defect": {"plan": each, "condition": condition, "look": {"dash": 1}},
             }
-            own = [replace(panel, log=True) for panel in evidence.panels(results, read, lines, over="step")]
-            own += [replace(panel, xlabel="layer") for panel in evidence.panels(results, moved, lines)]
+            own = [replace(panel, log=True) for panel in panels(results, read, lines, over="step")]
+            own += [replace(panel, xlabel="layer") for panel in panels(results, moved, lines)]
             drawn += [replace(panel, title=f"{condition.removeprefix('legacy:')}: {panel.title}") for panel in own]
-        bands = evidence.bands(len(results.distinct("seed", **_at(results, language), plan=each)))
+        bands = bands_note(len(results.distinct("seed", **_at(results, language), plan=each)))
         name, words = f"legacy-{re.sub('[:/]', '-', each)}", {"model": results.model, "plan": PLANS[each], "to": to}
         yield from CAPTIONS.figure(name, drawn, like="legacy", **words, bands=bands)
 
@@ -577,21 +562,21 @@ def _at_step(results: Results, **at: Any) -> str:
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
-    first, *others = (_distance_figure(results, *drawn) for drawn in LAYERS)
+    first, *others = (_distance_figure(results, name, **shown) for name, shown in DISTANCES.items())
     return [*first, *_perplexity_figure(results), *chain(*others), *_defect_figures(results)]
 
 
-def _distance_figure(results: Results, name: str, number: str, each: str, blocks: Sequence[int]) -> list[Figure]:
+def _distance_figure(results: Results, name: str, number: str, plan: str, blocks: Sequence[int]) -> list[Figure]:
     """The distance of some blocks to the native model under a plan, the paper's first and last value in the titles."""
     panels, reach, seeds = [], 0.0, 0
-    for block, curve in _distances(results, each).items():
+    for block, curve in _distances(results, plan).items():
         if block in blocks:
-            printed = PUBLISHED.values(measure="l2_drift", plan=each, layer=block)
+            printed = PUBLISHED.values(measure="l2_drift", plan=plan, layer=block)
             ends = " → ".join(map("{:.2f}".format, printed[:2]))
-            line = curve.line(PLANS[each])
+            line = curve.line(PLANS[plan])
             panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
             reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
-    filled = {"model": results.model, "native": _native(results), "plan": PLANS[each], "bands": evidence.bands(seeds)}
+    filled = {"model": results.model, "native": _native(results), "plan": PLANS[plan], "bands": bands_note(seeds)}
     # One span for all panels, as in the paper: what moves little looks so.
     made = CAPTIONS.figure(name, panels, like="figure", number=number, **filled)
     return [replace(figure, reach=1.08 * reach) for figure in made]
@@ -610,19 +595,15 @@ def _perplexity_figure(results: Results) -> list[Figure]:
     for target, name in (("tuned", "Dutch"), (OTHERS, "other languages")):
         read = {int(line["step"]) - 1: float(line["value"]) for line in PUBLISHED.where(target=target, plan=ALL)}
         steps = sorted(step for step in read if step <= until)
-        if len(steps) >= evidence.LEAST:  # a training of a few steps has nothing to be compared with
+        if len(steps) >= LEAST:  # a training of a few steps has nothing to be compared with
             dots.append(Line(f"{name}, published", steps, [read[step] for step in steps], dots=True))
     lines = [each.line(label, until=until, log=True) for label, each in curves.items()]
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
     if own.steps[-1] > until:
         lines = [each.line(label, log=True) for label, each in curves.items()]
         panels.append(Panel("the whole training", lines, _epochs(own)))
-    circles = (
-        " Circles: the paper's table and released logs, of mBERT on Dutch, each on 32 sentences whose masks are drawn "
-        "anew."
-    ) * bool(dots)
-    filled = {"model": results.model, "plan": PLANS[ALL], "language": language, "bands": evidence.bands(len(own.seeds))}
-    return CAPTIONS.figure("figure-2", panels, **filled, circles=circles)
+    filled = {"model": results.model, "plan": PLANS[ALL], "language": language, "bands": bands_note(len(own.seeds))}
+    return CAPTIONS.figure("figure-2", panels, **filled, circles=bool(dots))
 
 
 def _epochs(curves: Curves) -> list[float]:

@@ -24,18 +24,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from isogloss.figure import Figure, Line, Panel, Table, percent, signed
+from isogloss.figure import Figure, Line, Panel, Table, percent, signed, span
 from isogloss.measures.statistics import Estimate, Floats, correlation
-from isogloss.papers import paper, results as evidence
+from isogloss.papers import paper
+from isogloss.papers.claims import Claim, Contrast, below, needed
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
-from isogloss.papers.results import OTHERS, Claim, Contrast, Results, below, less, needed, over_seeds, target_title
+from isogloss.papers.results import LEAST, OTHERS, Curves, Results, final, less, mean_over, over_seeds
+from isogloss.papers.tables import grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, records, row
 from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
-PUBLISHED, CAPTIONS = evidence.published("jexus2020"), evidence.captions("jexus2020")
+PUBLISHED, CAPTIONS = read_published("jexus2020"), read_captions("jexus2020")
 SCALES, OPTIONS = paper.read_scales("jexus2020")
 NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many blocks; layers to either side that are near
 MARGIN = 0.02  # within which English accuracy counts as the same
@@ -44,12 +46,7 @@ TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": None}
 AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
 # How well the languages of a layer are aligned: measures of `map`, and their method.
-ALIGNMENT: Mapping[str, dict[str, Any]] = {
-    "centred P@1": {"measure": "p@1", "method": "centred"},
-    "CSLS P@1": {"measure": "p@1", "method": "csls"},
-    "CKA": {"measure": "cka", "method": "debiased"},
-    "word agreement": {"measure": "word_agreement", "method": "centred"},
-}
+ALIGNMENT: Mapping[str, dict[str, Any]] = paper.read_fixed("jexus2020")["alignment"]
 CORRELATIONS: tuple[Literal["spearman", "pearson"], ...] = ("spearman", "pearson")  # of ranks, and of values
 FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors that they are drawn from elsewhere
@@ -129,13 +126,13 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     for job in jobs:
         table = read_rows(job.folder)
         if job.recipe == "transfer":
-            scores = [PUBLISHED.beside(entry) for entry in records(evidence.final(table))]
+            scores = [PUBLISHED.beside(entry) for entry in records(final(table))]
             targets = [  # of XNLI; their sets are one mean
                 {name: value for name, value in entry.items() if name != "data"}
                 for entry in scores
                 if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in AVERAGED
             ]
-            scores += evidence.mean_over(targets, "target", target=OTHERS)
+            scores += mean_over(targets, "target", target=OTHERS)
             run.append([*scores, *mean_rows(scores)])
         elif not job.options["points"]:
             run.append(records(table[table["measure"].isin(FROM_MAPS)]))
@@ -185,7 +182,7 @@ def _depth(results: Results) -> int:
     return max([0, *results.distinct("layer"), *(point + 1 for point in _frozen(results))])
 
 
-def _curves(results: Results, language: str) -> evidence.Curves:
+def _curves(results: Results, language: str) -> Curves:
     """Accuracy over N; a claim cannot be judged without any N."""
     return needed(results.curves(_frozen(results), **SCORES, target=language), "no N was run")
 
@@ -236,7 +233,7 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     "best near 8",
     lambda results: (
         "Accuracy in other languages is best when the representation of layer 8 is kept fixed (N near "
-        f"8: {_span(near_best(_depth(results)))})."
+        f"8: {span(near_best(_depth(results)))})."
     ),
 )
 def best(results: Results) -> Iterator[Contrast]:
@@ -248,13 +245,13 @@ def best(results: Results) -> Iterator[Contrast]:
     first = "the mean over targets at "
     for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
         gain = less(curves.at(*near), curves.at(point))
-        yield Contrast(f"{first}N = {_span(near)} less that {words}: {{}}", gain, form=signed)
+        yield Contrast(f"{first}N = {span(near)} less that {words}: {{}}", gain, form=signed)
         first = ""
     tops, inside = [points[at] for at in curves.values.argmax(axis=1)], np.isin(curves.steps, near)
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
         f"highest at N = {', '.join(map(str, tops))} in the {len(tops)} seeds, and at {curves.peak} on average "
-        f"({percent(float(curves.mean.max()))}), the best of N = {_span(near)} less the best of the others {{}}; "
+        f"({percent(float(curves.mean.max()))}), the best of N = {span(near)} less the best of the others {{}}; "
         f"by language at {by_language}"
     )
     best_of = (curves.values[:, chosen].max(axis=1) for chosen in (inside, ~inside))
@@ -283,7 +280,7 @@ def flat(results: Results) -> Iterator[Contrast]:
     yield Contrast(words, np.abs(moved).max(axis=1), below, MARGIN, form=percent)
 
 
-def _between(curves: evidence.Curves) -> str:
+def _between(curves: Curves) -> str:
     """The lowest and the highest mean over seeds, in percent."""
     return f"between {percent(float(curves.mean.min()))} and {percent(float(curves.mean.max()))}"
 
@@ -302,17 +299,6 @@ def goes_with_alignment(results: Results) -> Iterator[Contrast]:
         words = ""
 
 
-def _span(points: Sequence[int]) -> str:
-    """Numbers in a row as their ends.
-
-    >>> _span([7, 8, 9]), _span([0, 2])
-    ('7 to 9', '0, 2')
-    """
-    if len(points) > 2 and list(points) == list(range(points[0], points[-1] + 1)):
-        return f"{points[0]} to {points[-1]}"
-    return ", ".join(map(str, points))
-
-
 CLAIMS = (above_chance, best, flat, goes_with_alignment)
 
 
@@ -326,26 +312,19 @@ def tables(results: Results) -> list[Table]:
     codes = [code for code in (*_languages(results), OTHERS) if code != DUTCH]
     targets = {target_title(code): {"target": code} for code in codes}
     chance = percent(over_seeds(results.values("floor", **SCORES, target=results.source)).value)
-    notes = []
-    if results.source == "en":
-        notes.append(
-            "Published: zero-shot, multilingual BERT (uncased), by its authors, everything trained on all of MultiNLI."
-        )
-    if DUTCH in _languages(results):
-        notes.append("Dutch is of other data, SICK-NL, and in no mean: XNLI has no Dutch.")
-    notes.append(f"Of the epoch that {source} development data chooses. Shuffled answers score {chance}.")
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
-    words = CAPTIONS.table("table-1", *notes, source=source)
-    made = evidence.grid(results, points, columns, **words, known=PUBLISHED)
+    said = {"published": results.source == "en", "no_dutch": DUTCH in _languages(results)}
+    words = CAPTIONS.table("table-1", source=source, chance=chance, **said)
+    made = grid(results, points, columns, **words, known=PUBLISHED)
     rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
-    made += evidence.grid(results, rows, others, **CAPTIONS.table("table-2"))
+    made += grid(results, rows, others, **CAPTIONS.table("table-2"))
     codes = results.distinct("target", measure=list(CORRELATIONS))
-    how = {"read": results.interval, "form": "{:.2f}".format}
+    how = {"read": results.interval, "form": "{:.2f}"}
     rows = {"pooled" if code == OTHERS else target_title(code): {"target": code, **how} for code in codes}
     kinds = {f"{unit}, {kind}": {"unit": unit, "measure": kind} for kind in CORRELATIONS for unit in ALIGNMENT}
     count = "".join(map(str, results.distinct("n", measure="spearman")[:1]))
-    return made + evidence.grid(results, rows, kinds, **CAPTIONS.table("table-3", count=count))
+    return made + grid(results, rows, kinds, **CAPTIONS.table("table-3", count=count))
 
 
 def figures(results: Results) -> list[Figure]:
@@ -366,12 +345,10 @@ def figures(results: Results) -> list[Figure]:
         target_title(code): {**_pair(results, code), "look": {"hue": hue}} for hue, code in enumerate(languages) if hue
     }
     model = {"model": results.model, "source": target_title(results.source)}
-    bands = f" Bands: t intervals over {seeds} seeds." * (seeds >= evidence.LEAST)
-    apart = " Dutch is of other data, SICK-NL, and not in the mean." * dutch
-    other_text = " Dutch is on sentences of SICK, all others on those of XNLI: compare shapes, not levels." * dutch
-    accuracy = evidence.panels(results, shown, lines, over=frozen, floor=True)
-    made = CAPTIONS.figure("accuracy-by-frozen-layers", accuracy, **model, bands=bands, dutch=apart)
-    made += CAPTIONS.figure("alignment-by-layer", evidence.panels(results, ALIGNMENT, pairs), **model, dutch=other_text)
+    bands = f" Bands: t intervals over {seeds} seeds." * (seeds >= LEAST)
+    accuracy = panels(results, shown, lines, over=frozen, floor=True)
+    made = CAPTIONS.figure("accuracy-by-frozen-layers", accuracy, **model, bands=bands, dutch=dutch)
+    made += CAPTIONS.figure("alignment-by-layer", panels(results, ALIGNMENT, pairs), **model, dutch_text=dutch)
     return made + CAPTIONS.figure("accuracy-against-alignment", list(_against(results)))
 
 
@@ -384,9 +361,9 @@ def _against(results: Results) -> Iterator[Panel]:
             for hue, (code, (x, y)) in enumerate(points.items())
             if hue and len(x)
         ]
-        pooled = results.value(measure="spearman", target=OTHERS, unit=name)
+        pooled = results.interval(measure="spearman", target=OTHERS, unit=name)
         if lines:
-            yield Panel(name if pooled is None else f"{name} ({pooled:.2f})", lines)
+            yield Panel(name if pooled is None else f"{name} ({pooled.value:.2f})", lines)
 
 
 PAPER = paper.Paper("jexus2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

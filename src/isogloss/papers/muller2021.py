@@ -22,16 +22,18 @@ import numpy as np
 
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed
 from isogloss.measures.statistics import Estimate, Floats, correlation
-from isogloss.papers import paper, results as evidence
+from isogloss.papers import paper
+from isogloss.papers.claims import Claim, Contrast, NotMeasured, above, below, needed
 from isogloss.papers.data_sets import cut_file, find_file, parallel_table, task_file
-from isogloss.papers.results import OTHERS, Contrast, Curves, Results, above, below, changes, less, needed, over_seeds
+from isogloss.papers.results import OTHERS, Curves, Results, by_seed, changes, curves_of, less, mean_over, over_seeds
+from isogloss.papers.tables import bands_note, grid, panels, read_captions
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import START, UNTUNED, Row, frame, mean_rows, records, row
 from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"
-CAPTIONS = evidence.captions("muller2021")
+CAPTIONS = read_captions("muller2021")
 SCALES, OPTIONS = paper.read_scales("muller2021")
 REFERENCE = "freeze:-1"
 PAIRS = tuple(f"reinit:{first}-{first + 1}" for first in range(1, 12, 2))
@@ -49,7 +51,9 @@ WINDOWS = 203  # sentences of four windows of 200, each shifted by one
 ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
 # What a model was pretrained on, where not on all that is tested.
 KNOWN: Mapping[str, Sequence[str]] = {"mini": ("en", "nl", "de", "fr", "es", "ru", "zh")}
-DEFECTS = paper.read_defects("muller2021")  # how the released code compares languages otherwise than the paper says
+DEFECTS = paper.read_fixed("muller2021")[
+    "defects"
+]  # how the released code compares languages otherwise than the paper says
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -69,7 +73,8 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         for language in dict.fromkeys((*scale.trained_on, *scale.named_in))
         if language not in scale.parallel
     ]
-    notes += [f"CKA as the original took it: {words}" for name, (words, _) in DEFECTS.items() if name in condition]
+    repeated = [defect["words"] for name, defect in DEFECTS.items() if name in condition]
+    notes += [f"CKA as the original took it: {words}" for words in repeated]
     shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
     shared |= {"length": LENGTH, "probe": paper.AT_THE_END, "bitext": [texts.path("pud.tsv")]}
     shared |= {"cka_condition": condition, **defects, "checkpoint": 5000, "skip_bad": True}
@@ -139,11 +144,11 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         rows = rows.assign(data="pud", unit="sentence")
         both, debiased = rows["plan"].isin((UNTUNED, REFERENCE)), rows["measure"] == "cka"
         below_it = (rows["other_model"] == "") & rows["other_layer"].notna()
-        means += evidence.mean_over(records(rows[both | (debiased & ~below_it)]), "target", target=OTHERS)
+        means += mean_over(records(rows[both | (debiased & ~below_it)]), "target", target=OTHERS)
         single += records(rows[both & debiased & rows["other_layer"].isna() & (rows["condition"] == "")])
     if not scores:
         return
-    scores += evidence.mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
+    scores += mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
     run.append(scores)
     run.append([*means, *single])
     run.append(mean_rows(scores))
@@ -194,13 +199,13 @@ def _points(results: Results, task: str, plan: str) -> dict[str, list[tuple[floa
     points: dict[str, list[tuple[float, dict[int | None, float]]]] = {}
     for source in _sources(results, task):
         for test in _tests(results, task, source)[0]:
-            gap = results.value(**{**test, "measure": "gap"}, plan=REFERENCE, layer=None)
+            gaps = results.values(**{**test, "measure": "gap"}, plan=REFERENCE, layer=None)
             at = {**SIMILARITY, "task": task, "source": source, "target": test["target"]}
             curves = results.curves("layer", **at, plan=plan)
-            if gap is not None and curves is not None:
+            if gaps and curves is not None:
                 similarity = dict(zip(curves.steps.astype(int).tolist(), curves.mean, strict=True))
                 similarity[None] = curves.mean[curves.steps > 0].mean()
-                points.setdefault(source, []).append((gap, similarity))
+                points.setdefault(source, []).append((over_seeds(gaps).value, similarity))
     return points
 
 
@@ -241,8 +246,8 @@ def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
     points = {}
     for number, plan in enumerate(PAIRS):
         moved = [results.values(**test, plan=plan, base={"plan": REFERENCE}) for test in tests]
-        points[1 + 2 * number] = evidence.by_seed(moved)
-    return evidence.curves_of(points)
+        points[1 + 2 * number] = by_seed(moved)
+    return curves_of(points)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -255,18 +260,18 @@ BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 NOT_ALL_PAIRS = "not all pairs and the reference were run"
 
 
-def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Iterable[Contrast]]], evidence.Claim]:
+def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Iterable[Contrast]]], Claim]:
     """Make a function that judges one task into a claim, its docstring, on every task that has what it needs."""
 
-    def made(contrasts_of: Callable[[Results, str], Iterable[Contrast]]) -> evidence.Claim:
+    def made(contrasts_of: Callable[[Results, str], Iterable[Contrast]]) -> Claim:
         def contrasts(results: Results) -> Iterator[Contrast]:
             for task in _tasks(results):
-                with suppress(evidence.NotMeasured):
+                with suppress(NotMeasured):
                     first, *others = contrasts_of(results, task)
                     yield replace(first, words=f"{NAMES[task]}: {first.words}")
                     yield from others
 
-        return evidence.Claim(name, str(contrasts_of.__doc__), contrasts, missing)
+        return Claim(name, str(contrasts_of.__doc__), contrasts, missing)
 
     return made
 
@@ -275,7 +280,7 @@ def _losses(results: Results, task: str, *, home: bool = False) -> tuple[Floats,
     """What every pair costs, from the lowest up, by seed (seeds, pairs) and on average, where all of them were run."""
     curves = _changes(results, task, home=home)
     if curves is None or len(curves.steps) < len(PAIRS):
-        raise evidence.NotMeasured(NOT_ALL_PAIRS)
+        raise NotMeasured(NOT_ALL_PAIRS)
     return curves.values, curves.mean
 
 
@@ -291,7 +296,7 @@ def above_chance(results: Results, task: str) -> Iterator[Contrast]:
                 margins[source, test["target"]] = less(scores, floors)
     needed(margins, "there is no chance score")
     worst = min(margins, key=lambda pair: over_seeds(margins[pair]).value)
-    least = evidence.by_seed(margins.values(), min)
+    least = by_seed(margins.values(), min)
     words = f"at least {{}} points above it, from {worst[0]} to {worst[1]}, the least of {len(margins)}"
     yield Contrast(words, least, form=signed)
 
@@ -393,8 +398,8 @@ def tables(results: Results) -> list[Table]:
             domains[f"{source} → X, {DOMAINS}"] = {**_others(task, source), "data": DOMAINS}
         for name, rows in (("table-2", targets), ("table-3", domains)):
             told = CAPTIONS.table(name, task=NAMES[task], score=SCORES[TASKS[task]])
-            others += evidence.grid(results, rows, columns, **told)
-    return evidence.grid(results, first, columns, **CAPTIONS.table("table-1")) + others
+            others += grid(results, rows, columns, **told)
+    return grid(results, first, columns, **CAPTIONS.table("table-1")) + others
 
 
 def figures(results: Results) -> list[Figure]:
@@ -418,7 +423,7 @@ def figures(results: Results) -> list[Figure]:
         },
     }
     titles = {NAMES[task]: {"task": task} for task in tasks}
-    words = {"model": results.model, "bands": evidence.bands(seeds)}
+    words = {"model": results.model, "bands": bands_note(seeds)}
     ticks = {1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)}
     costs = []  # of each pair of layers, a panel a task: at home and elsewhere
     for task in tasks:
@@ -427,7 +432,7 @@ def figures(results: Results) -> list[Figure]:
             costs.append(Panel(NAMES[task], lines))
     made = [replace(figure, ticks=ticks) for figure in CAPTIONS.figure("figure-pairs", costs, **words)]
     for name, curves in by_layer.items():
-        made += CAPTIONS.figure(name, evidence.panels(results, titles, curves), **words)
+        made += CAPTIONS.figure(name, panels(results, titles, curves), **words)
     return made + CAPTIONS.figure("figure-3", list(_gaps(results, sources)), **words)
 
 

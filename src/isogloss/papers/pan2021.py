@@ -27,9 +27,11 @@ from typing import Any, cast
 from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
-from isogloss.papers import data_sets as cuts, paper, results as evidence
+from isogloss.papers import data_sets, paper
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below
 from isogloss.papers.jexus2020 import DUTCH
-from isogloss.papers.results import OTHERS, Claim, Comparison, Contrast, Results, less, over_seeds
+from isogloss.papers.results import OTHERS, Results, by_seed, changes, final, less, mean_over, moved, over_seeds
+from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import key, mean_rows, records
@@ -40,19 +42,12 @@ from isogloss.text.readers.lines import read_lines
 from isogloss.text.readers.parallel import find_pairs, read_bitext, read_bitexts
 
 ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
-PUBLISHED, CAPTIONS = evidence.published("pan2021"), evidence.captions("pan2021")
+PUBLISHED, CAPTIONS = read_published("pan2021"), read_captions("pan2021")
 SCALES, OPTIONS = paper.read_scales("pan2021")
 RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
-# What tables call the alignments, and what they are trained with; those on less text are added by the scale.
-ALIGNMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
-    BEFORE: ("before", {}),
-    BOTH: ("both losses", {}),
-    TLM: ("TLM only", {"contrastive": 0.0}),
-    CONTRASTIVE: ("contrastive only", {"tlm": 0.0}),
-    UNSHUFFLED: ("both, no shuffling", {"shuffle": False}),
-    SEARCH: ("for search", {"tlm": 0.0, "pooling": "mean", "projection": "none", "negatives": "batch"}),
-}
+FIXED = paper.read_fixed("pan2021")
+ALIGNMENTS: Mapping[str, Mapping[str, Any]] = FIXED["alignments"]  # those on less text are added by the scale
 ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
 SWITCH = 0.5
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
@@ -60,20 +55,13 @@ TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
 TATOEBA_TRAIN = "tatoeba_train"
 SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po", "multi30k", "pairs")
-# Languages that a test has besides English, or besides the invented one that stands for it.
-COVERED = {
-    "xnli": ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh", "qab", "qac"),
-    "xquad": ("ar", "de", "el", "es", "hi", "ru", "th", "tr", "vi", "zh", "qab", "qac"),
-    "mlqa": ("ar", "de", "es", "hi", "vi", "zh", "qab"),
-}
-
 
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
     """Options of every alignment by its name."""
-    options = {name: {**scale.align, **own} for name, (_, own) in ALIGNMENTS.items() if name != BEFORE}
+    options = {name: {**scale.align, **own["options"]} for name, own in ALIGNMENTS.items() if name != BEFORE}
     options |= dict.fromkeys(scale.amounts, options[BOTH])
     return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
 
@@ -85,7 +73,7 @@ def shares_of(scale: SimpleNamespace) -> list[float]:
 
 def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
     """The languages of a test: the source, and those that are aligned."""
-    return (scale.source, *(code for code in scale.aligned if code in COVERED[data]))
+    return (scale.source, *(code for code in scale.aligned if code in FIXED["covered"][data]))
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -199,10 +187,12 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
         for treebank in data.glob(f"ud_pud/{code}_pud-ud-test.conllu"):
             sentences += read_treebank(treebank, code)
     files |= _pair_files(data, scale, set(map(letters, sentences)) - {""}, notes)
-    files |= cuts.question_files(data, scale.questions, scale.chosen)
+    files |= data_sets.question_files(data, scale.questions, scale.chosen)
     for name, path in (("xquad", "xquad/xquad.{0}.json"), ("mlqa", "mlqa/dev-context-{0}-question-{0}.json")):
         for code in languages_of(scale, name):
-            files[f"qa/{name}-{code}.json"] = cuts.as_lines(read_lines(cuts.find_file(data, path.format(code))))
+            files[f"qa/{name}-{code}.json"] = data_sets.as_lines(
+                read_lines(data_sets.find_file(data, path.format(code)))
+            )
     return files
 
 
@@ -215,10 +205,10 @@ def _pair_files(data: Path, scale: SimpleNamespace, tests: Collection[str], note
     require(sources, f"{data} has no parallel text: none of {', '.join(SOURCES)}")
     most = {**dict.fromkeys(sources, scale.parallel), TATOEBA_TRAIN: None}
     for both in ((scale.source, code) for code in scale.aligned):
-        chosen, left_out = cuts.choose_pairs(sources, both, tests, most)
+        chosen, left_out = data_sets.choose_pairs(sources, both, tests, most)
         for part, (start, end) in enumerate(pairwise([0.0, *shares_of(scale)])):
             rows = [own[round(start * len(own)) : round(end * len(own))] for own in chosen.values()]
-            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = cuts.as_lines([both, *chain(*rows)])
+            files[f"pairs/{part}/{'-'.join(both)}.tsv"] = data_sets.as_lines([both, *chain(*rows)])
         taken = ", ".join(f"{len(own):,} of {name}" for name, own in chosen.items())
         notes.append(f"{'-'.join(both)}: {taken}; {left_out:,} pairs left out that have a sentence of a test")
     return files
@@ -230,18 +220,18 @@ def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
     Its translations, row by row, are looked for in `nli_translated` in the data folder.
     """
     languages = languages_of(scale, "xnli")
-    files = cuts.inference_files(data, languages, scale.examples)
+    files = data_sets.inference_files(data, languages, scale.examples)
     files = {name.replace("xnli-dev", "xnli-train"): content for name, content in files.items()}
     if (data / "nli_translated").is_dir():
         for code in languages:
             path = "nli_en/mnli_train.tsv" if code == scale.source else f"nli_translated/{code}.tsv"
-            files[f"xnli-train-{code}.tsv"] = cuts.pair_table(read_pairs(cuts.find_file(data, path)))
+            files[f"xnli-train-{code}.tsv"] = data_sets.pair_table(read_pairs(data_sets.find_file(data, path)))
     if DUTCH in scale.aligned:
-        sick = cuts.read_sick(data)
-        parts = {"train": sick["TRAIN"], "dev": sick["TRIAL"], "test": cuts.balanced(sick["TEST"])}
+        sick = data_sets.read_sick(data)
+        parts = {"train": sick["TRAIN"], "dev": sick["TRIAL"], "test": data_sets.balanced(sick["TEST"])}
         for part, rows in parts.items():
             for side, code in enumerate((DUTCH, scale.source)):
-                files[f"sick-{part}-{code}.tsv"] = cuts.pair_table([sides[side] for sides in rows])
+                files[f"sick-{part}-{code}.tsv"] = data_sets.pair_table([sides[side] for sides in rows])
     return {f"nli/{name}": content for name, content in files.items()}
 
 
@@ -250,17 +240,17 @@ def _compared_files(data: Path, scale: SimpleNamespace, dutch: str) -> dict[str,
 
     dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
     """
-    xnli = read_bitext(cuts.find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
+    xnli = read_bitext(data_sets.find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
     tatoeba = read_bitexts(data / "tatoeba", languages=[scale.source, *scale.aligned])
     files, evaluated = {}, dict[str, Sequence[str]]()
     for name, bitext, count in (("xnli", xnli, scale.compared), *(("tatoeba", bitext, None) for bitext in tatoeba)):
-        chosen = cuts.drawn(list(zip(*bitext, strict=True)), count)
+        chosen = data_sets.drawn(list(zip(*bitext, strict=True)), count)
         rows = [[re.sub(r"\s+", " ", cell) for cell in cells] for cells in chosen]
-        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = cuts.as_lines([bitext.languages, *rows])
+        files[f"compared/{name}.{'-'.join(bitext.languages)}.tsv"] = data_sets.as_lines([bitext.languages, *rows])
         evaluated = evaluated or dict(zip(bitext.languages, zip(*rows, strict=True), strict=True))
     evaluated |= {DUTCH: [cell for pair in dutch.splitlines() for cell in pair.split("\t")[:2]]} if dutch else {}
     for code, sentences in evaluated.items():
-        files[f"evaluate/{code}.txt"] = cuts.as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
+        files[f"evaluate/{code}.txt"] = data_sets.as_lines(list(dict.fromkeys(sentences))[: scale.evaluated])
     return files
 
 
@@ -282,27 +272,27 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         if job.recipe == "transfer":  # scores of every test set, and the gap to the source
             own["condition"] = "" if at["training"] == ZERO else at["training"]
             table = table[table["measure"].isin(("accuracy", "answer_f1", "exact_match", "gap"))]
-            for entry in records(evidence.final(table)):
+            for entry in records(final(table)):
                 scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
         elif job.recipe == "align":  # perplexity of each language before the first update and after the last
             # `all` is that of all languages together, which those with most tokens decide.
             table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
             for step, plan in ((0, BEFORE), (table["step"].max(), at["alignment"])):
                 own |= {**seeded, "data": "evaluate", "plan": plan}
-                perplexities += evidence.moved(table[table["step"] == step], ("target", "unit"), **own)
+                perplexities += moved(table[table["step"] == step], ("target", "unit"), **own)
         else:  # centred retrieval and debiased CKA of sentences at every layer; the model as it was has no seed
             own |= {"task": "align"} | ({} if own["plan"] == BEFORE else seeded)
             wanted = (table["measure"] + " " + table["method"]).isin(("p@1 centred", "cka debiased"))
             wanted &= (table["unit"] == "sentence") & table["layer"].notna()
-            for entry in evidence.moved(table[wanted], ("layer", "source", "target", "unit", "data"), **own):
+            for entry in moved(table[wanted], ("layer", "source", "target", "unit", "data"), **own):
                 maps.append({**entry, "data": str(entry["data"]).partition(".")[0]})
     others = [entry for entry in scores if entry["target"] != entry["source"]]
-    scores += list(evidence.mean_over(others, "target", target=OTHERS))
+    scores += list(mean_over(others, "target", target=OTHERS))
     # What a seed has before is the same in each of its alignments, which share their masks: the first is taken.
     perplexities = list({key(entry): entry for entry in reversed(perplexities)}.values())[::-1]
     run.append([*scores, *perplexities, *mean_rows([*scores, *perplexities])])
-    run.append(PUBLISHED.beside(entry) for entry in evidence.changes(scores, plan=BEFORE))
-    run.append(evidence.changes(perplexities, measure="factor", log=True, plan=BEFORE))
+    run.append(PUBLISHED.beside(entry) for entry in changes(scores, plan=BEFORE))
+    run.append(changes(perplexities, measure="factor", log=True, plan=BEFORE))
     run.append(maps)
 
 
@@ -325,7 +315,7 @@ def titled(alignment: str) -> str:
     >>> titled("tlm"), titled("10%")
     ('TLM only', 'both, 10% of the text')
     """
-    return ALIGNMENTS[alignment][0] if alignment in ALIGNMENTS else f"both, {alignment} of the text"
+    return str(ALIGNMENTS[alignment]["title"]) if alignment in ALIGNMENTS else f"both, {alignment} of the text"
 
 
 def _languages(results: Results, data: str) -> list[str]:
@@ -379,7 +369,7 @@ def _at_best(
     for code in languages or _languages(results, data):
         best, at = _best_layer(results, alignment, code), _mapped(results, measure, data, [code])
         sides.append(results.values(**at, plan=alignment, layer=best))
-    return evidence.by_seed(sides)
+    return by_seed(sides)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
@@ -439,7 +429,7 @@ def _search(results: Results) -> Iterator[Contrast]:
             for name in (BOTH, BEFORE):
                 beside = _at_best(results, name, group)
                 words += f", {titled(name)} {percent(over_seeds(beside).value)}" if beside else ""
-            yield Contrast(words, scores, evidence.above, aim, form=percent)
+            yield Contrast(words, scores, above, aim, form=percent)
 
 
 @Claim("perplexity", missing="no perplexity was read before and after")
@@ -449,12 +439,12 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
     factors = {code: factor for code in codes if (factor := _factor(results, BOTH, code))}
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
     means = {code: over_seeds(factor, log=True).value for code, factor in factors.items()}
-    told = ", ".join(f"{evidence.target_title(code)} {mean:.3f}" for code, mean in means.items())
+    told = ", ".join(f"{target_title(code)} {mean:.3f}" for code, mean in means.items())
     beside = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
     words = f"factors with both losses: {told}; the largest of each seed {{}}; means over languages of the others: "
     if factors:
-        largest = evidence.by_seed(factors.values(), max)
-        yield Contrast(words + ", ".join(beside), largest, evidence.below, 1.0, log=True)
+        largest = by_seed(factors.values(), max)
+        yield Contrast(words + ", ".join(beside), largest, below, 1.0, log=True)
 
 
 F1 = {"measure": "answer_f1"}
@@ -502,10 +492,10 @@ CLAIMS = (
 def tables(results: Results) -> list[Table]:
     """Before and after in one table, then every test by language, as far as the rows allow."""
     source, names, sick = results.source, _alignments(results), _languages(results, "sick")
-    home = evidence.target_title(source)
+    home = target_title(source)
 
     def columns(data: str, *targets: str) -> dict[str, Any]:
-        titles = {target: f"{evidence.target_title(target)}{' (SICK)' * (data == 'sick')}" for target in targets}
+        titles = {target: f"{target_title(target)}{' (SICK)' * (data == 'sick')}" for target in targets}
         return {title: {"data": data, "target": target} for target, title in titles.items()}
 
     def elsewhere(**at: str) -> str:
@@ -518,17 +508,16 @@ def tables(results: Results) -> list[Table]:
         f"{line['model']}, published": {"model": line["model"], "read": elsewhere} for line in published
     }
     rows |= {titled(name): {**ACCURACY, "plan": name} for name in names}
-    others = "Published, of other models: accuracy of mBERT (uncased) and XLM, everything trained on all of MultiNLI."
-    words = CAPTIONS.table("table-2", *([others] if published else []), source=home, rise=signed(RISE))
+    words = CAPTIONS.table("table-2", others=bool(published), source=home, rise=signed(RISE))
     made = _overview(results)
-    made += evidence.grid(results, rows, {**tested["xnli"], **columns("sick", *sick)}, **words)
+    made += grid(results, rows, {**tested["xnli"], **columns("sick", *sick)}, **words)
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "condition": way}
         for name in (BEFORE, BOTH)
         for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
     }
     both = {**tested["xnli"], **(columns("sick", source, *sick) if sick else {})}
-    made += evidence.grid(results, rows, both, **CAPTIONS.table("table-3"))
+    made += grid(results, rows, both, **CAPTIONS.table("table-3"))
     answers = {"answer_f1": "F1", "exact_match": "exact"}
     best = (f"{percent(PUBLISHED.value(model='XLM-R Base', measure=each))} {what}" for each, what in answers.items())
     rows = {
@@ -536,8 +525,8 @@ def tables(results: Results) -> list[Table]:
         for name in names
         for measure, what in answers.items()
     }
-    made += evidence.grid(results, rows, tested["xquad"], **CAPTIONS.table("table-4a"))
-    made += evidence.grid(results, rows, tested["mlqa"], **CAPTIONS.table("table-4b", best=", ".join(best)))
+    made += grid(results, rows, tested["xquad"], **CAPTIONS.table("table-4a"))
+    made += grid(results, rows, tested["mlqa"], **CAPTIONS.table("table-4b", best=", ".join(best)))
     return made + _maps_and_perplexity(results)
 
 
@@ -546,7 +535,7 @@ def _overview(results: Results) -> list[Table]:
     columns: dict[str, Any] = {}
     for data, target in product(TESTS, (results.source, OTHERS)):
         if target == OTHERS or data in ("xnli", "xquad"):
-            head = f"{TESTS[data]} {'others' if target == OTHERS else evidence.target_title(target)}"
+            head = f"{TESTS[data]} {'others' if target == OTHERS else target_title(target)}"
             columns[head] = {"read": partial(_moved, partial(_score, results, data, target=target))}
     for group in _groups(results):
         columns[f"Tatoeba {', '.join(group)}"] = {"read": partial(_moved, partial(_at_best, results, languages=group))}
@@ -555,7 +544,7 @@ def _overview(results: Results) -> list[Table]:
     columns["CKA"] = {"read": lambda name: _mean(similar(name), "{:.2f}".format)}
     columns["perplexity"] = {"read": lambda name: _mean({} if name == BEFORE else factor(name), _times, log=True)}
     rows = {titled(name): {"name": name} for name in _alignments(results)}
-    return evidence.grid(results, rows, columns, **CAPTIONS.table("table-1"))
+    return grid(results, rows, columns, **CAPTIONS.table("table-1"))
 
 
 def _moved(read: Callable[[str], Seeds], name: str) -> str:
@@ -578,15 +567,15 @@ def _maps_and_perplexity(results: Results) -> list[Table]:
         if layer is not None
     }
     languages = _languages(results, "tatoeba")
-    columns = {evidence.target_title(code): _mapped(results, "p@1", "tatoeba", [code]) for code in languages}
-    retrieval = evidence.grid(results, rows, columns, **CAPTIONS.table("table-5"))
+    columns = {target_title(code): _mapped(results, "p@1", "tatoeba", [code]) for code in languages}
+    retrieval = grid(results, rows, columns, **CAPTIONS.table("table-5"))
     at = {"measure": "perplexity", "unit": "token"}
-    columns = {evidence.target_title(code): {**at, "target": code} for code in results.distinct("target", **at)}
+    columns = {target_title(code): {**at, "target": code} for code in results.distinct("target", **at)}
     change = {"base": {"plan": BEFORE}, "log": True, "form": _times}
     rows = {titled(name): {"plan": name, **change} for name in names}
     first = {"read": lambda **at: _mean(results.values(**at), number, log=True)}
     rows[titled(BEFORE)] = {"plan": BEFORE, **first}
-    return retrieval + evidence.grid(results, rows, columns, **CAPTIONS.table("table-6"))
+    return retrieval + grid(results, rows, columns, **CAPTIONS.table("table-6"))
 
 
 def _times(factor: float) -> str:
@@ -608,9 +597,9 @@ def figures(results: Results) -> list[Figure]:
     maps = {"CKA": _mapped(results, "cka", "xnli"), "P@1": _mapped(results, "p@1", "xnli")}
     counts = [len(_at_best(results, name)) for name in _alignments(results) if name != BEFORE]
     words = {"model": results.model, "source": results.source, "targets": ", ".join(_languages(results, "xnli"))}
-    words["bands"] = evidence.bands(min(filter(None, counts), default=0))
-    made = CAPTIONS.figure("tatoeba-by-layer", evidence.panels(results, groups, lines), **words)
-    made += CAPTIONS.figure("xnli-by-layer", evidence.panels(results, maps, lines), **words)
+    words["bands"] = bands_note(min(filter(None, counts), default=0))
+    made = CAPTIONS.figure("tatoeba-by-layer", panels(results, groups, lines), **words)
+    made += CAPTIONS.figure("xnli-by-layer", panels(results, maps, lines), **words)
     return made + CAPTIONS.figure("by-amount-of-text", list(_by_amount(results)), **words)
 
 

@@ -6,7 +6,7 @@ numbers in another (`published/NAME.csv`), the words of its tables and figures i
 nothing else is edited for a new one. `plan` turns what the user gave into an `Outline`: the recipe calls to make, in
 order, and about how long they take, before anything is written. Everything after the runs is read from the one table of
 rows: `collect` makes that table, with published values beside measured ones, and the claims, `tables` and `figures` are
-functions of it (`isogloss.papers.results`), so that a report can be made again from a run folder alone.
+functions of it (`results.py`, `claims.py`, `tables.py`), so that a report can be made again from a run folder alone.
 
 The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, models pretrained on the
 spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
@@ -36,7 +36,8 @@ import pandas as pd
 from isogloss.errors import InputError, readable, require
 from isogloss.figure import Figure, Table, as_text
 from isogloss.files import write_bytes, write_text
-from isogloss.papers.results import Claim, Finding, Results, judge, judging
+from isogloss.papers.claims import Claim, Finding, judge, judging
+from isogloss.papers.results import Results
 from isogloss.progress import progress
 from isogloss.recipes.jobs import Job, facts_of_jobs, job_lines, refuse_others, run_job, run_jobs
 from isogloss.recipes.recipe import Option, check_arguments, model_name
@@ -66,7 +67,6 @@ TINY |= {"checkpoint": 1000, "held_out": 0.05}
 # Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
 # takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
 AT_THE_END = 1_000_000
-Defects = Mapping[str, tuple[str, Mapping[str, Any]]]  # of the authors' code: in words, and as options of a recipe
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ def read_scales(name: str) -> tuple[dict[str, SimpleNamespace], dict[str, Option
 
     A line has the values at smoke, mini and paper; an empty text is None. One with `help` is an option, and None unless
     given where it has no `values`. `least`: the smallest number allowed, 1 by default. `recorded`: whether it is an
-    argument that the run records, by default if it has values.
+    argument that the run records, by default if it has values. `fixed` is no setting (`read_fixed`).
     """
-    lines = tomllib.loads((Path(__file__).parent / "scales" / f"{name}.toml").read_text(encoding="utf-8"))
     settings, options = dict[str, list[Any]](), dict[str, Option]()
+    lines = {setting: line for setting, line in _read_toml(name).items() if setting != "fixed"}
     for setting, line in lines.items():
         values = line.get("values", []) if isinstance(line, dict) else line
         settings[setting] = [None if value == "" else value for value in values or [""] * len(SCALES)]
@@ -230,28 +230,33 @@ class Paper:
         return [judge(claim, results) for claim in self.claims]
 
 
-def read_defects(name: str) -> Defects:
-    """The defects of the authors' code that --legacy of a paper repeats: `defects` of that line in `scales/NAME.toml`.
+def read_fixed(name: str) -> dict[str, Any]:
+    """The tables of a paper that are the same at every scale: `fixed` in `scales/NAME.toml`.
 
-    None is ever on by itself: they are there so that the effect of each can be shown.
+    Among them are the `defects` of the authors' code that --legacy repeats, in words and as options of a recipe. None
+    is ever on by itself: they are there so that the effect of each can be shown.
     """
-    lines = tomllib.loads((Path(__file__).parent / "scales" / f"{name}.toml").read_text(encoding="utf-8"))
-    return {defect: (line["words"], line["options"]) for defect, line in lines["legacy"]["defects"].items()}
+    fixed: dict[str, Any] = _read_toml(name)["fixed"]
+    return fixed
 
 
-def with_defects(legacy: str, defects: Defects) -> tuple[str, dict[str, Any]]:
+def _read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((Path(__file__).parent / "scales" / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def with_defects(legacy: str, defects: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
     """What rows say in `condition` of defects that --legacy names, with commas or `all`, and the options they make.
 
-    >>> with_defects("shifted, small", {"small": ("", {"size": 25}), "shifted": ("", {"shift": 1}), "worst": ("", {})})
-    ('legacy:small,shifted', {'size': 25, 'shift': 1})
+    >>> with_defects("shifted", {"small": {"options": {"size": 25}}, "shifted": {"options": {"shift": 1}}})
+    ('legacy:shifted', {'shift': 1})
     """
     asked = [name.strip() for name in legacy.split(",")]
     if unknown := [name for name in asked if name not in (*defects, "all")]:
         raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(defects)}, or all")
     names = [name for name in defects if name in asked or "all" in asked]
-    options = {option: value for name in names for option, value in defects[name][1].items()}
+    options = {option: value for name in names for option, value in defects[name]["options"].items()}
     for option in options:
-        if len(alike := [name for name in names if option in defects[name][1]]) > 1:
+        if len(alike := [name for name in names if option in defects[name]["options"]]) > 1:
             raise InputError(f"--legacy takes {' or '.join(alike)}, not both")
     return f"legacy:{'all' if len(names) == len(defects) else ','.join(names)}", options
 

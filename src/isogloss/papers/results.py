@@ -1,57 +1,41 @@
-"""The rows of a reproduction: how they are read, compared with published values, and judged.
+"""The rows of a reproduction: how they are read by their coordinates, and how further rows are made of them.
 
-`Results` gives values by seed, and curves, at any coordinates. A `Claim` is a sentence of the paper with the contrasts
-that it rests on, each a value with an interval over seeds and test items together, corrected by Holm where a claim has
-several. A claim is held when the interval of every contrast lies on its side, and refuted when one lies on the other.
-An interval that reaches over is not enough for either: the claim is not held, and stays open. With fewer than three
-seeds there is no interval worth the name, so nothing is judged.
-
-`Published` holds the numbers of a paper, read from `published/NAME.csv`: a line has the measure, the value, the
-coordinates it applies to and the reference, which says where in the paper it was read.
+`Results` gives values by seed, and curves over steps or layers, at any coordinates. What a paper collects from its jobs
+goes through the functions below it: rows at other coordinates, means over languages, and changes against a reference.
 """
 
-import csv
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
-from enum import Enum
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.stats import gmean
 
-from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, signed
+from isogloss.figure import Line
 from isogloss.measures.statistics import (
     NORMAL,
     PARTS,
-    Estimate,
     Floats,
     Interval,
     Seeds,
     band,
-    holm_confidences,
     mean_over_seeds,
     paired_differences,
-    two_way_mean,
 )
 from isogloss.runs.table import KEY, Row, is_given, records, row
 from isogloss.seeds import seed_of
-from isogloss.text.languages import short_name
 
 LEAST = 3  # seeds for an interval
 OTHERS = "others"  # the target of a mean over the languages besides the source
 ALONE = -1  # the seed of what has none, such as a model before training
 
-T = TypeVar("T")
 Coordinates = Mapping[str, Any]
 Values = Seeds | Sequence[float] | Floats  # a value for each seed, or values one after the other (seeds,)
-decimals = "{:.3f}".format
 
 
 def over_seeds(values: Values, *, log: bool = False) -> Interval:
@@ -72,38 +56,6 @@ def no_interval(seeds: int) -> str:
     if not 0 < seeds < LEAST:
         return ""
     return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest"
-
-
-def target_title(target: str) -> str:
-    """The name of a target language; an invented language is named by its code.
-
-    >>> target_title("de"), target_title("qaa"), target_title("others")
-    ('German', 'qaa', 'mean of targets')
-    """
-    return "mean of targets" if target == OTHERS else short_name(target)
-
-
-def seeds_note(counts: Sequence[int], means: str = "means") -> str:
-    """The sentence under a table on the seeds of its measured values.
-
-    Args:
-        counts: how many seeds the values have.
-        means: which means they are.
-
-    >>> seeds_note([3, 3])
-    'Measured: means over 3 seeds; brackets hold t intervals over them.'
-    """
-    fewest, most = min(counts), max(counts)
-    count = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    few = no_interval(most) or f"brackets hold t intervals over them{f', from {LEAST} on' * (fewest < LEAST)}"
-    return f"Measured: {means} over {count} seed{'s' * (most != 1)}; {few}."
-
-
-def bands(seeds: int) -> str:
-    """The sentence of a caption on the bands of curves over seeds."""
-    if seeds < LEAST:
-        return f"Mean of {seeds} seeds, too few for a band." if seeds > 1 else "One seed, so no band."
-    return f"Bands: t intervals over {seeds} seeds."
 
 
 # ------------------------------------------------------------------------------------------------ reading the rows
@@ -244,12 +196,6 @@ class Results:
             results._columns = {**self._columns, "value": [None if math.isnan(cell) else cell for cell in numbers]}
         return every
 
-    def value(self, column: str = "value", **coordinates: Any) -> float | None:
-        """The mean of all rows at these coordinates; None where there is none."""
-        cells = self.cells(column)
-        values = [cells[position] for position in self._positions(coordinates) if is_given(cells[position])]
-        return float(np.mean(values)) if values else None
-
     def interval(self, **coordinates: Any) -> Interval | None:
         """The value and the interval that the first row at these coordinates has; None where there is no row."""
         rows = self.where(**coordinates)
@@ -339,262 +285,6 @@ def by_seed(sides: Iterable[Seeds], statistic: Callable[[list[float]], Any] = np
     return {seed: float(statistic([side[seed] for side in given])) for seed in sorted(common)}
 
 
-# ------------------------------------------------------------------------------------------------ judging claims
-
-
-class Side(Enum):
-    """Where an interval lies: on the claim's side, on both, or on the other. True is the first alone."""
-
-    HELD = "held"
-    OPEN = "not held, open"
-    REFUTED = "not held"
-
-    def __bool__(self) -> bool:
-        """Whether the claim is held."""
-        return self is Side.HELD
-
-
-def above(interval: Interval, bound: float = 0.0) -> Side | None:
-    """Whether an interval lies above a bound; None without an interval.
-
-    >>> above(Interval(2.0, 1.0, 3.0, 3)), above(Interval(2.0, -1.0, 5.0, 3))
-    (<Side.HELD: 'held'>, <Side.OPEN: 'not held, open'>)
-    """
-    if not interval.known:
-        return None
-    return Side.HELD if interval.low > bound else Side.REFUTED if interval.high < bound else Side.OPEN
-
-
-def below(interval: Interval, bound: float = 0.0) -> Side | None:
-    """Whether an interval lies below a bound; None without an interval."""
-    return above(Interval(-interval.value, -interval.high, -interval.low, interval.n), -bound)
-
-
-def differs(interval: Interval, bound: float = 0.0) -> Side | None:
-    """Whether an interval lies apart from a bound, on either side; None without an interval. It cannot be refuted."""
-    side = above(interval, bound)
-    return Side.HELD if side is Side.REFUTED else side
-
-
-def all_of(judged: Iterable[Side | bool | None]) -> Side | None:
-    """One judgement of several: refuted if one is, None if one cannot be made, open if one is, else held.
-
-    >>> all_of([True, Side.OPEN]), all_of([None, False]), all_of([True, None])
-    (<Side.OPEN: 'not held, open'>, <Side.REFUTED: 'not held'>, None)
-    """
-    sides = [Side.HELD if side is True else Side.REFUTED if side is False else side for side in judged]
-    for worst in (Side.REFUTED, None, Side.OPEN):
-        if worst in sides:
-            return worst
-    return Side.HELD if sides else None
-
-
-Test = Callable[[Interval, float], Side | None]
-
-
-@dataclass(frozen=True)
-class Contrast:
-    """One comparison that a claim rests on: a value that must pass a test.
-
-    Attributes:
-        words: what was measured; `{}` stands for the value and its interval.
-        values: one a seed, whose interval is over seeds and test items together; or an estimate over something else,
-            such as pairs of languages or layers.
-        test: `above`, `below` or `differs`.
-        bound: what it is tested against.
-        log: geometric means, for ratios.
-        form: how numbers are written.
-        seeds: how many are behind an estimate, too few of which judge nothing; None where that does not matter.
-        judged: on which side its interval lies, once `judge` has said so; None where it cannot be judged.
-    """
-
-    words: str
-    values: Values | Estimate
-    test: Test = above
-    bound: float = 0.0
-    log: bool = False
-    form: Callable[[float], str] = decimals
-    seeds: int | None = None
-    judged: Side | None = None
-
-    def estimate(self, without: Sequence["Contrast"] = ()) -> Estimate:
-        """The value with its error, from the same contrast without each part of the items in turn."""
-        if isinstance(self.values, Estimate):
-            return self.values
-        left = np.array([_listed(each.values) for each in without]).T if without else None  # (seeds, parts)
-        return two_way_mean(self.values, left, scale="log" if self.log else "linear")
-
-    def placed(self, interval: Interval) -> "Contrast":
-        """The contrast with its interval in its words, and judged by it."""
-        told = (interval.clipped() if self.form is percent else interval).say(self.form)
-        return replace(self, words=self.words.replace("{}", told), judged=self.test(interval, self.bound))
-
-
-def _listed(values: Any) -> list[float]:
-    return list(values.values() if isinstance(values, Mapping) else values)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Values at some coordinates less those at others, in all target languages that have both, which must pass a test.
-
-    Attributes:
-        words: what is compared.
-        at: the coordinates that both have.
-        first: those of the first alone; several layers count as their mean.
-        second: those of what is subtracted.
-        test: `above` or `below`, of 0.
-        over: what intervals are over: `seeds` (of means over targets, and with them test items), `pairs` of languages
-            (of means over seeds), or both. The first must pass the test, and the other where there are enough for an
-            interval.
-        shares: whether values are shares, to be told in points.
-    """
-
-    words: str
-    at: Mapping[str, Any]
-    first: Mapping[str, Any]
-    second: Mapping[str, Any]
-    test: Test = above
-    over: Sequence[str] = ("seeds",)
-    shares: bool = True
-
-    def __call__(self, results: Results) -> Iterator[Contrast]:
-        """The contrasts, where they were measured."""
-        sides: dict[str, list[Seeds]] = {}  # by target
-        for target in results.targets(**self.at):
-            at = {**self.at, "source": results.source, "target": target}
-            both = [results.values(**at, **own) for own in (self.first, self.second)]
-            sides |= {target: both} if less(*both) else {}
-        if not sides:
-            return
-        # A seed that one side lacks counts in these means.
-        means = {target: [over_seeds(seeds).value for seeds in both] for target, both in sides.items()}
-        apart = {target: first - second for target, (first, second) in means.items()}
-        level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
-        levels = " less ".join(level(value) for value in np.mean(list(means.values()), axis=0))
-        beside = f" ({levels}; {', '.join(f'{target} {signs(change)}' for target, change in apart.items())})"
-        words = f"{self.words} by {{}}"
-        for what in self.over:
-            if what == "seeds":
-                yield Contrast(words + beside, by_seed(less(*both) for both in sides.values()), self.test, form=signs)
-            elif len(apart) >= LEAST or what == self.over[0]:
-                each = over_pairs(words, list(apart.values()), self.test)
-                yield replace(each, words=each.words + beside, form=signs)
-            words, beside = "{}", ""
-
-
-def over_pairs(words: str, values: Sequence[float], test: Test, bound: float = 0.0) -> Contrast:
-    """A mean over pairs of languages, a value each, that must pass a test; from two pairs it has no interval."""
-    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < LEAST)
-    mean = replace(mean, error=math.nan) if few else mean
-    return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound)
-
-
-class NotMeasured(Exception):
-    """The rows do not have what a claim is about; the message says what is missing."""
-
-
-def needed(values: T | None, missing: str) -> T:
-    """What a claim is about, if it is there; else the claim is not judged, and `missing` says why."""
-    if not values:
-        raise NotMeasured(missing)
-    return values
-
-
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of a paper, and the contrasts that judge it; as a decorator it takes them from a function.
-
-    statement: the claim, or a function of the results where it depends on them; by default the docstring of the
-    decorated function. contrasts: functions that give them in order, such as a `Comparison`, or one; they give none, or
-    raise `NotMeasured`, where the rows do not have them. missing: why there are none.
-    """
-
-    name: str
-    statement: str | Callable[[Results], str] = ""
-    contrasts: Callable[[Results], Iterable[Contrast]] | Sequence[Callable[[Results], Iterable[Contrast]]] = ()
-    missing: str = "nothing was measured"
-
-    def __call__(self, contrasts: Callable[[Results], Iterable[Contrast]]) -> "Claim":
-        """The same claim with the contrasts of a function."""
-        return replace(self, statement=self.statement or str(contrasts.__doc__), contrasts=contrasts)
-
-    def contrasts_of(self, results: Results) -> list[Contrast]:
-        """All contrasts on some rows."""
-        functions = self.contrasts if isinstance(self.contrasts, Sequence) else [self.contrasts]
-        return [contrast for function in functions for contrast in function(results)]
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A claim that was judged.
-
-    verdict: held, not held, not held but open, or not judged. measured: what was measured, in words, and why something
-    could not be judged.
-    """
-
-    name: str
-    claim: str
-    contrasts: Sequence[Contrast]
-    verdict: str
-    measured: str
-
-    @property
-    def sentence(self) -> str:
-        """The verdict, the claim and what was measured, in a line."""
-        return f"{self.verdict}: {self.claim} Here: {self.measured}."
-
-
-def judge(claim: Claim, results: Results) -> Finding:
-    """Judge a claim on the rows of a reproduction: not judged where a contrast cannot be and none is refuted.
-
-    Values of seeds are judged by an interval over seeds and test items together (`two_way_mean`), for which the
-    contrasts are taken anew without each part of the items (`Results.left_out`). Intervals of several contrasts are
-    corrected by Holm.
-    """
-    statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
-    try:
-        contrasts, why = claim.contrasts_of(results), claim.missing
-    except NotMeasured as reason:
-        contrasts, why = [], str(reason)
-    counts = [each.seeds if isinstance(each.values, Estimate) else len(each.values) for each in contrasts]
-    estimates = [each.estimate() for each in contrasts]
-    judged = [at for at, count in enumerate(counts) if (count is None or count >= LEAST) and estimates[at].error >= 0]
-    if any(not isinstance(contrasts[at].values, Estimate) for at in judged):
-        left = list(zip(*(claim.contrasts_of(left) for left in results.left_out), strict=True))
-        for at in judged:
-            each, alone = contrasts[at], estimates[at]
-            estimates[at] = each.estimate(left[at])
-            if estimates[at] == alone and each.values is not alone:
-                contrasts[at] = replace(each, words=each.words.replace("{}", "{} (over seeds alone)"))
-    confidences = holm_confidences([estimates[at].p_value(contrasts[at].bound) for at in judged])
-    intervals = [Interval(estimate.value, n=estimate.n) for estimate in estimates]
-    for at, confidence in zip(judged, confidences, strict=True):
-        intervals[at] = estimates[at].interval(confidence)
-    contrasts = [each.placed(interval) for each, interval in zip(contrasts, intervals, strict=True)]
-    if contrasts:
-        why = no_interval(min((count for count in counts if count is not None), default=0))
-    side = all_of(each.judged for each in contrasts)
-    verdict = "not judged" if side is None else side.value
-    measured = "; ".join([*(each.words for each in contrasts if each.words), *([why] if why else [])])
-    return Finding(claim.name, statement, contrasts, verdict, measured)
-
-
-def judging(results: Results) -> str:
-    """How findings on some rows are judged, in a few sentences."""
-    told = (
-        "Brackets of findings hold 95% intervals over seeds and test items together, unless they say otherwise, "
-        "corrected by Holm where a finding rests on several. It is held where every interval lies on its side, not "
-        "held where one lies on the other, and open where one reaches over."
-    )
-    if not any(results.cells("parts")):
-        told += (
-            " These rows do not tell which items were hard, so that what is compared counts as if it had been read on "
-            "other items: its intervals are too wide."
-        )
-    return told
-
-
 # ------------------------------------------------------------------------------------------------ making rows
 
 
@@ -663,246 +353,3 @@ def changes(
             of, interval = coordinates.pop("measure"), over_seeds(moved, log=log)
             at = coordinates if log else {**coordinates, "unit": of}
             yield row(measure, interval, over="seeds", **at)
-
-
-# ------------------------------------------------------------------------------------------------ published values
-
-EXACT = ("condition", "selection")  # a number that names none of these stands beside rows that have none
-
-
-@dataclass(frozen=True)
-class Published:
-    """The numbers of a paper: lines of text by column, as they stand in its file."""
-
-    lines: Sequence[Mapping[str, str]]
-
-    def where(self, **coordinates: Any) -> list[Mapping[str, str]]:
-        """The lines with these cells; a reference may be given by its beginning."""
-        reference = coordinates.pop("reference", "")
-        wanted = {name: str(value) for name, value in coordinates.items()}
-        lines = [line for line in self.lines if wanted.items() <= line.items()]
-        return [line for line in lines if line["reference"].startswith(reference)]
-
-    def values(self, **coordinates: Any) -> list[float]:
-        """The numbers at these coordinates."""
-        return [float(line["value"]) for line in self.where(**coordinates)]
-
-    def value(self, **coordinates: Any) -> float:
-        """The one number at these coordinates; KeyError where there is none, or several."""
-        values = self.values(**coordinates)
-        if len(values) != 1:
-            raise KeyError(f"{len(values)} published values at {coordinates}")
-        return values[0]
-
-    def beside(self, entry: Row, **respelt: Any) -> dict[str, Any]:
-        """The row with `published` filled, where the paper has its number.
-
-        Args:
-            entry: a row.
-            respelt: coordinates of the row as the paper's file spells them, such as `target="tuned"`.
-        """
-        value = self.at(**{**entry, **respelt})
-        return dict(entry) if value is None else {**entry, "published": value}
-
-    def at(self, **coordinates: Any) -> float | None:
-        """The number that stands beside what was measured at these coordinates, all of its own among them, or None."""
-        for names, values in self._known.items():
-            key = tuple(str(cell) if is_given(cell := coordinates.get(name)) else "" for name in names)
-            if key in values:
-                return values[key]
-        return None
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, ...], dict[tuple[str, ...], float]]:
-        known: dict[tuple[str, ...], dict[tuple[str, ...], float]] = {}
-        for line in self.lines:
-            names = tuple(name for name in KEY if line.get(name) or name in EXACT)
-            known.setdefault(names, {})[tuple(line.get(name, "") for name in names)] = float(line["value"])
-        return known
-
-
-@cache
-def published(name: str) -> Published:
-    """The numbers of a paper, from `published/NAME.csv`."""
-    with (Path(__file__).parent / "published" / f"{name}.csv").open(encoding="utf-8", newline="") as file:
-        return Published(list(csv.DictReader(file)))
-
-
-# ------------------------------------------------------------------------------------------------ tables and figures
-
-# What a specification of cells or curves has besides what is read: coordinates, and arguments of `Results.values`.
-LOOKS = ("read", "form", "printed", "share", "scale", "items", "look", "respelt")
-
-
-@dataclass(frozen=True)
-class Captions:
-    """What the tables and figures of a paper are called, and what a reader must know of each: `captions/NAME.toml`.
-
-    A figure has a `title`, a `caption` and the names of its axes, a table a `title`, `notes` and maybe the head of its
-    first column (`corner`). Names in braces are filled in; sentences that several share stand first, under their name.
-    Other fields of `Figure`, such as `log`, are taken as they are.
-    """
-
-    words: Mapping[str, Any]
-
-    def figure(self, name: str, panels: Sequence[Panel], like: str = "", **filled: str) -> list[Figure]:
-        """A figure of these panels, in a list; none without any. like: the name that its words stand under."""
-        return [Figure(name=name, panels=panels, **self._filled(self.words[like or name], filled))] if panels else []
-
-    def table(self, name: str, *notes: str, **filled: str) -> dict[str, Any]:
-        """The title, the notes with further ones, and the corner, as `grid` takes them; of a figure its caption."""
-        words = self._filled(self.words[name], filled)
-        own = words.get("notes", [words["caption"]] if "caption" in words else [])
-        return {"title": words["title"], "notes": [*own, *notes], "corner": words.get("corner", "")}
-
-    def _filled(self, words: Any, filled: Mapping[str, str]) -> Any:
-        """Words with names in braces filled in: a text, or a list or a table of texts."""
-        if isinstance(words, str):
-            return words.format(**{name: text for name, text in self.words.items() if isinstance(text, str)}, **filled)
-        if isinstance(words, list):
-            return [self._filled(each, filled) for each in words]
-        return (
-            {field: self._filled(each, filled) for field, each in words.items()} if isinstance(words, dict) else words
-        )
-
-
-@cache
-def captions(name: str) -> Captions:
-    """The words of a paper's tables and figures, from `captions/NAME.toml`."""
-    return Captions(tomllib.loads((Path(__file__).parent / "captions" / f"{name}.toml").read_text(encoding="utf-8")))
-
-
-def grid(
-    results: Results,
-    rows: Mapping[str, Coordinates],
-    columns: Mapping[str, Coordinates],
-    *,
-    title: str,
-    notes: Sequence[str] = (),
-    corner: str = "",
-    known: Published | None = None,
-) -> list[Table]:
-    """A table of what was measured at the coordinates of each row and column together, in a list; none without values.
-
-    Besides coordinates, rows and columns may have arguments of `Results.values` and say how their cells are written:
-    `form` writes a number (by default a share in percent), `printed` a published one; `share` tells whether intervals
-    end at 0 and 1 (by default those in percent); `log` asks for geometric means. `read` is called with the coordinates
-    in place of `Results.values`, and gives values by seed, an interval, or the text of the cell. `respelt` has the
-    coordinates that the paper's file spells otherwise.
-
-    Args:
-        results: what was measured.
-        rows: coordinates by label; a row without any value is left out.
-        columns: coordinates by label; a column without any value is left out.
-        title: of the table.
-        notes: below the table, before the one on seeds.
-        corner: head of the first column.
-        known: the numbers of the paper; those of a row stand in a line below it.
-    """
-    lines, counts = [], list[int]()
-    for label, row_at in rows.items():
-        cells = [_written(results, known, {**row_at, **column_at}) for column_at in columns.values()]
-        counts += [seeds for _, _, seeds in cells if seeds]
-        measured, printed = [each[0] for each in cells], [each[1] for each in cells]
-        if set(measured) - {NOTHING}:
-            lines.append([label, *measured])
-            lines += [[f"{label}, published", *printed]] if set(printed) != {NOTHING} else []
-    heads = [corner, *columns]
-    shown = [at for at in range(len(heads)) if at == 0 or any(line[at] != NOTHING for line in lines)]
-    told = [seeds_note(counts)] if counts else []
-    cut = [[line[at] for at in shown] for line in lines]
-    return [Table(title, [heads[at] for at in shown], cut, [*notes, *told])] if lines else []
-
-
-def _written(results: Results, known: Published | None, spec: Mapping[str, Any]) -> tuple[str, str, int]:
-    """A cell of `grid`: what was measured, what was published, and how many seeds were measured."""
-    at, form = _reading(spec), spec.get("form", percent)
-    values = spec.get("read", results.values)(**at)
-    if isinstance(values, str):
-        return values, NOTHING, 0
-    interval = values if isinstance(values, Interval) else over_seeds(values or {}, log=at.get("log", False))
-    shown = interval.clipped() if spec.get("share", form is percent) else interval
-    written = shown.say(form) if interval.n else NOTHING
-    if at.get("column", "value") != "value":
-        return written, NOTHING, 0
-    value = known.at(**{**at, **spec.get("respelt", {})}) if known else None
-    seeds = 0 if isinstance(values, Interval) or not values or ALONE in values else len(values)
-    return written, NOTHING if value is None else spec.get("printed", form)(value), seeds
-
-
-def panels(
-    results: Results,
-    titles: Mapping[str, Coordinates],
-    lines: Mapping[str, Coordinates],
-    *,
-    over: str | Mapping[int, Coordinates] = "layer",
-    floor: bool = False,
-    known: Published | None = None,
-) -> list[Panel]:
-    """Panels of curves over layers, or other steps; those without a curve are left out.
-
-    Besides coordinates, panels and lines may have arguments of `Results.values` and say how a curve is drawn: `share`,
-    `scale` and `log` as `Curves.line` has them, `look` with further fields of `Line`, and `items` for bands that are
-    the intervals of the rows themselves. `respelt` has the coordinates that the paper's file spells otherwise.
-    A line whose rows have no layer is level.
-
-    Args:
-        results: what was measured.
-        titles: coordinates of each panel by its title.
-        lines: coordinates of each curve by its label; a curve has the same colour in all panels.
-        over: what the curves are over, as `Results.curves` has it.
-        floor: whether what chance gives is drawn, that of the first line which has one.
-        known: the numbers of the paper, drawn as circles in the colours of their curves.
-    """
-    made = []
-    for title, at in titles.items():
-        specs = {label: {**at, **own} for label, own in lines.items()}
-        numbered = enumerate(specs.items())
-        curves = [line for hue, (label, spec) in numbered for line in _drawn(results, known, over, label, hue, spec)]
-        if steps := [step for line in curves for step in line.steps]:
-            ends = [min(steps), max(steps)]
-            drawn = [
-                line if line.steps or line.dots else replace(line, steps=ends, value=[*line.value] * 2)
-                for line in curves
-            ]
-            chances = [
-                results.curves(over, **{**_reading(spec), "column": "floor"}) for spec in specs.values() if floor
-            ]
-            level = next((float(curve.mean.mean()) for curve in chances if curve), None)
-            made.append(Panel(title, sorted(drawn, key=lambda line: line.dots), floor=level))
-    return made
-
-
-def _drawn(
-    results: Results,
-    known: Published | None,
-    over: str | Mapping[int, Coordinates],
-    label: str,
-    hue: int,
-    spec: Mapping[str, Any],
-) -> Iterator[Line]:
-    """A curve of `panels`, if there is one, and its published values; one that is level has no steps yet."""
-    at, look = _reading(spec), {"hue": hue, **spec.get("look", {})}
-    curves = results.curves(over, **at)
-    if curves is None:
-        values = results.values(**{**at, over: None}) if isinstance(over, str) else {}
-        if values:
-            yield Line(label, [], [over_seeds(values).value], **look)
-        return
-    how = {name: spec[name] for name in ("share", "scale", "log") if name in spec}
-    line = curves.line(label, **how, **look)
-    if spec.get("items"):
-        ends = [results.curves(over, **{**at, "column": end}) for end in ("low", "high")]
-        low, high = ([] if end is None else end.mean.tolist() for end in ends)
-        line = replace(line, low=low, high=high)
-    yield line
-    if known and isinstance(over, str):
-        asked = {**at, **spec.get("respelt", {})}
-        points = {step: known.at(**{**asked, over: int(step)}) for step in line.steps}
-        dots = {step: value for step, value in points.items() if value is not None}
-        yield Line(f"{label}, published", list(dots), list(dots.values()), dots=True, hue=hue)
-
-
-def _reading(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a specification says which values are read."""
-    return {name: value for name, value in spec.items() if name not in LOOKS}

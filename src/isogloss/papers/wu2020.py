@@ -22,10 +22,11 @@ import numpy as np
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, correlation
-from isogloss.papers import data_sets as cuts, paper, results as evidence
-from isogloss.papers.results import Claim, Comparison, Contrast, Results, above, below, over_pairs, over_seeds
+from isogloss.papers import data_sets, paper
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, compared_claim, over_pairs
+from isogloss.papers.results import LEAST, OTHERS, Curves, Results, mean_over, moved, over_seeds
+from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
-from isogloss.recipes.stitch import RANDOM as ANY_ROTATION, STITCHED, UNMAPPED
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import Row, frame, mean_rows, row
 from isogloss.text.catalog import find_lexicon
@@ -35,7 +36,7 @@ from isogloss.text.readers.parallel import paraphrases, read_bitext, read_bitext
 from isogloss.text.sampling import hash_fraction
 
 ABOUT = "Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020), Emerging cross-lingual structure in pretrained language models"
-PUBLISHED, CAPTIONS = evidence.published("wu2020"), evidence.captions("wu2020")
+PUBLISHED, CAPTIONS = read_published("wu2020"), read_captions("wu2020")
 SCALES, OPTIONS = paper.read_scales("wu2020")
 BILINGUAL, MONOLINGUAL, RANDOM, STATIC = "bilingual", "monolingual", "random", "static"
 KINDS = (BILINGUAL, MONOLINGUAL, RANDOM)
@@ -68,20 +69,7 @@ class Variant:
     frozen: int = -1
 
 
-_NO_ANCHORS, _EXTRA_ANCHORS, _SEPARATE = {"anchors": "none"}, {"anchors": "extra"}, {"vocabularies": "separate"}
-_OWN = {"separate": "embeddings"}
-VARIANTS = {
-    DEFAULT: Variant(apart=False),
-    CRAWL: Variant(packed=".crawl", apart=False),
-    "No anchors": Variant(_NO_ANCHORS, _NO_ANCHORS, ".none"),
-    "Default anchors": Variant(_SEPARATE, _SEPARATE, ".separate"),
-    "Extra anchors": Variant(_EXTRA_ANCHORS, _EXTRA_ANCHORS, ".extra", apart=False),
-    OWN_EMBEDDINGS: Variant(_OWN, _OWN, ".own", frozen=0),
-    "Sep L1-3": Variant({"separate": "1-3"}, frozen=3),
-    "Sep L1-6": Variant({"separate": "1-6"}, frozen=6),
-    "Sep Emb + L1-3": Variant({"separate": "embeddings+1-3"}, _OWN, ".own", frozen=3),
-    "Sep Emb + L1-6": Variant({"separate": "embeddings+1-6"}, _OWN, ".own", frozen=6),
-}
+VARIANTS = {name: Variant(**line) for name, line in paper.read_fixed("wu2020")["variants"].items()}
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -99,18 +87,10 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         f"{scale.pretraining['length']} tokens, of {scale.source} with {', '.join((scale.again, *scale.targets))}"
     )
     text_again = "other text of the same language" if scale.text_bytes is not None else "the same text"
-    notes = [
-        f"{scale.again} is {scale.source} once more: a model of another seed, and a bilingual one whose embeddings are "
-        f"apart, on {text_again}; its sentences share a translation, where the paper has a back-translation"
-    ]
-    if learned := ", ".join(f"{target} ({name})" for target, name in LEARNED.items() if target in scale.targets):
-        notes.append(f"XNLI has no {learned}: maps are learned and languages compared on other text there")
-    if scale.text_bytes is not None:
-        notes.append(
-            "text that is known to be parallel is not pretrained on; debates of one parliament in several languages are"
-        )
-    if scale.crawl is None:
-        notes.append(f"the row {CRAWL} of Table 1 needs other text, and is run at paper scale alone, with --crawl")
+    learned = ", ".join(f"{target} ({name})" for target, name in LEARNED.items() if target in scale.targets)
+    said: dict[str, Any] = {"not_parallel": scale.text_bytes is not None, "no_crawl": scale.crawl is None}
+    said["learned"] = learned and f"XNLI has no {learned}: maps are learned and languages compared on other text there"
+    notes = CAPTIONS.table("run", again=scale.again, source=scale.source, text=text_again, **said)["notes"]
     return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, depth=DEPTH, notes=notes)
 
 
@@ -149,7 +129,7 @@ class Planner:
         at: dict[str, Any] = {"model": pair, "condition": variant}
         streams = {"streams": str(out / "streams" / packed)}
         if packed not in self.packs:
-            extra = made.pieces == _EXTRA_ANCHORS
+            extra = made.pieces.get("anchors") == "extra"
             # Where each language has pieces of its own, a model has half as many for each.
             halved = len(languages) < 2 or (made.pieces and not extra)
             options = {"steps": 0, "depth": 1, "width": 16, "heads": 1, "probe": 1, "report": 1, **streams}
@@ -283,29 +263,29 @@ def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str
         files = [path for path in sorted(folder.glob(f"*.{language}.txt*")) if path.name.split(".")[0] not in PARALLEL]
         require(files, f"{folder} has no text of {language} to pretrain on: no file is named *.{language}.txt")
         ordered = sorted(dict.fromkeys(paragraphs(files)), key=lambda line: hash_fraction(line[::-1]))
-        first = cuts.first_bytes(ordered, size)
-        sentences = [part for line in first for part in cuts.sentences_of(line)]
-        yield f"pretrain.{language}.txt.gz", cuts.as_lines(first)
-        yield f"words.{language}.txt.gz", cuts.as_lines(cuts.first_bytes(sentences, size))
+        first = data_sets.first_bytes(ordered, size)
+        sentences = [part for line in first for part in data_sets.sentences_of(line)]
+        yield f"pretrain.{language}.txt.gz", data_sets.as_lines(first)
+        yield f"words.{language}.txt.gz", data_sets.as_lines(data_sets.first_bytes(sentences, size))
         if language == scale.source:  # as much again for its second self
-            second = cuts.first_bytes(ordered[len(first) :], size)
+            second = data_sets.first_bytes(ordered[len(first) :], size)
             few = f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text"
             require(second, f"{few}; give more, or a smaller --text-bytes")
-            yield f"pretrain.{scale.again}.txt.gz", cuts.as_lines(second)
+            yield f"pretrain.{scale.again}.txt.gz", data_sets.as_lines(second)
 
 
 def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
     """Sentences to learn maps from and to look up, and dictionaries."""
     again = paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
-    yield f"parallel.{scale.source}-{scale.again}.tsv", cuts.parallel_table(again, scale.compared)
+    yield f"parallel.{scale.source}-{scale.again}.tsv", data_sets.parallel_table(again, scale.compared)
     for both in product([scale.source], scale.targets):
         pair = "-".join(both)
         learned = f"{LEARNED[both[1]]}/{pair}.tsv" if both[1] in LEARNED else "xnli/xnli.15way.tsv"
-        bitext = read_bitext(cuts.find_file(data, learned), languages=both)
-        yield f"parallel.{pair}.tsv", cuts.parallel_table(bitext, scale.compared)
-        yield f"tatoeba.{pair}.tsv", cuts.parallel_table(read_bitext(data / "tatoeba", languages=both), None)
+        bitext = read_bitext(data_sets.find_file(data, learned), languages=both)
+        yield f"parallel.{pair}.tsv", data_sets.parallel_table(bitext, scale.compared)
+        yield f"tatoeba.{pair}.tsv", data_sets.parallel_table(read_bitext(data / "tatoeba", languages=both), None)
         for split in ("train", "test"):
-            yield f"lexicon.{pair}.{split}.txt", cuts.as_lines(read_lines(find_lexicon(data, *both, split=split)))
+            yield f"lexicon.{pair}.{split}.txt", data_sets.as_lines(read_lines(find_lexicon(data, *both, split=split)))
 
 
 def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
@@ -316,12 +296,12 @@ def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]
     many = tested and INFERRED * tested
     inference |= {code: (f"xnli/test-{code}.tsv", many) for code in (scale.source, *scale.tuned_targets)}
     for name, (path, count) in inference.items():
-        yield f"nli.{name}.tsv", cuts.pair_table(read_pairs(cuts.find_file(data, path)), count)
+        yield f"nli.{name}.tsv", data_sets.pair_table(read_pairs(data_sets.find_file(data, path)), count)
     for language in (scale.source, *scale.targets):
         sets = {"": tested, ".train": scale.examples, ".dev": half} if language == scale.source else {"": tested}
         for corpus, (part, most) in product((scale.parsed[language], "wikiann"), sets.items()):
             stem = f"{language}_{corpus}{part}"
-            yield cuts.task_file(stem), cuts.cut_file(data, stem, most)
+            yield data_sets.task_file(stem), data_sets.cut_file(data, stem, most)
 
 
 # ------------------------------------------------------------------------------------------------ the rows
@@ -334,16 +314,8 @@ ROTATION = "procrustes+iterative inductive"
 # Coordinates of what is measured; those that are compared differ in others.
 CKA = {"measure": "cka", "task": "cka"}
 SENTENCES = {"measure": "p@1", "task": "retrieval", "condition": ROTATION, "method": "cosine"}
-WORDS = {"measure": "p@1", "task": "lexicon", "condition": "procrustes+iterative", "method": "csls"}
-STITCH, TABLE_1 = (
-    {task: {"measure": measure, "task": f"{part} {task}"} for task, measure in TASKS.items()}
-    for part in ("stitch", "table-1")
-)
-# Two models, and words in use with them; two models stitched by a rotation; one bilingual model as it is, and mapped.
-TWO_MODELS, IN_USE = {"model": MONOLINGUAL}, {"model": MONOLINGUAL, "unit": "word"}
-JOINED, ONE_MODEL = {"model": MONOLINGUAL, "condition": STITCHED}, {"model": BILINGUAL, "condition": UNMAPPED}
-MAPPED = {"model": BILINGUAL, "condition": STITCHED}
-LAYERS, ANCHORS = {"condition": "Sep L1-6"}, {"condition": "No anchors"}
+TABLE_1 = {task: {"measure": measure, "task": f"table-1 {task}"} for task, measure in TASKS.items()}
+TWO_MODELS = {"model": MONOLINGUAL}
 
 
 def collect(run: Run, jobs: Sequence[Job]) -> None:
@@ -354,7 +326,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     is the mapping, the way into stitched layers, or the row of Table 1. Of a job's rows only the main scores are here.
     """
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
-    rows += evidence.mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
+    rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
     rows += relation_rows(rows)
     run.append(map(PUBLISHED.beside, rows))
     run.append(mean_rows(rows))
@@ -368,25 +340,25 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         rows = table[(measures == "perplexity") & (table["target"] != "all")]
         kind = BILINGUAL if "-" in at["model"] else MONOLINGUAL
         own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"], "task": part, "model": kind}
-        yield from evidence.moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
+        yield from moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
     elif part == "rotate":  # CKA on the text that is learned from, or on all there is where nothing is learned
         similar = table[measures.isin(FORMS)]
         text = "train" if "train" in set(similar["condition"]) else "test"
         own = {"model": at["kind"], "seed": at["seed"], "unit": "sentence"}
         similar = similar[similar["condition"] == text]
-        yield from evidence.moved(similar, ("source", "target", "layer"), task="cka", data=text, **own)
-        yield from evidence.moved(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
+        yield from moved(similar, ("source", "target", "layer"), task="cka", data=text, **own)
+        yield from moved(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
     elif part == "lexicon":
         words = table[measures.isin(("p@1", "coverage"))]
-        for entry in evidence.moved(words, (*RETRIEVED, "unit", "model"), task=part):
+        for entry in moved(words, (*RETRIEVED, "unit", "model"), task=part):
             yield {**entry, "model": STATIC if entry["model"].startswith(STATIC) else MONOLINGUAL}
     elif part == "stitch":
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & (table["target"] == at["target"])]
         names = ("data", "source", "target", "layer", "condition", "seed")
-        yield from evidence.moved(main, names, task=f"stitch {at['task']}", model=at["kind"])
+        yield from moved(main, names, task=f"stitch {at['task']}", model=at["kind"])
     else:
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & table["step"].isna()]
-        for entry in evidence.moved(main[main["target"] != "others"], ("data", "source", "target", "seed")):
+        for entry in moved(main[main["target"] != "others"], ("data", "source", "target", "seed")):
             own = {"task": f"table-1 {at['task']}", "model": f"{entry['source']}-{at['target']}"}
             yield {**entry, **own, "condition": at["condition"]}
 
@@ -401,7 +373,7 @@ def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
     for target in results.targets(task="retrieval"):
         for kind in (BILINGUAL, MONOLINGUAL):
             for seed, (similar, right) in layer_by_layer(results, target, kind).items():
-                both = correlation(similar, right, kind="pearson") if len(similar) >= evidence.LEAST else None
+                both = correlation(similar, right, kind="pearson") if len(similar) >= LEAST else None
                 if both and np.isfinite(both.value):
                     own = {"task": "cka", "model": kind, "source": results.source, "target": target, "seed": seed}
                     yield row(RELATION, both, unit="pearson", **own)
@@ -417,7 +389,7 @@ def layer_by_layer(results: Results, target: str, kind: str) -> dict[int, list[l
     return {seed: [[curves.at(layer)[seed] for layer in layers] for curves in (similar, right)] for seed in seeds}
 
 
-def _curves(results: Results, target: str, **at: Any) -> evidence.Curves | None:
+def _curves(results: Results, target: str, **at: Any) -> Curves | None:
     """Values over layers, from the source to a target."""
     return results.curves("layer", source=results.source, target=target, **at)
 
@@ -426,12 +398,9 @@ def _curves(results: Results, target: str, **at: Any) -> evidence.Curves | None:
 
 PEARSON = 0.9  # section 5.2: "> 0.9 for all language pairs"
 FAR = 10  # times chance
-LOWER, MIDDLE, UPPER = {"layer": (1, 2, 3, 4)}, {"layer": (3, 4, 5)}, {"layer": (5, 6, 7, 8)}
 # How far a language is from English: the same, Germanic, Romance, Slavic, of another family.
 DISTANCE = {"en2": 0, "de": 1, "nl": 1, "fr": 2, "ru": 3, "zh": 4}
 MEAN_CKA: dict[str, Any] = {**CKA, "layer": None}
-on_pairs = partial(Comparison, over=("pairs",), shares=False)
-on_heads = partial(Comparison, over=("seeds", "pairs"))
 
 
 @Claim("order")
@@ -440,10 +409,11 @@ def _order(results: Results) -> Iterator[Contrast]:
     for first, second in pairwise(KINDS):
         means = [np.mean(PUBLISHED.values(reference="Figure 7, mean", model=kind)) for kind in (first, second)]
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
-        yield from on_pairs(words, MEAN_CKA, {"model": first}, {"model": second})(results)
+        models = {"model": first}, {"model": second}
+        yield from Comparison(words, MEAN_CKA, *models, over=("pairs",), shares=False)(results)
         for target in results.targets(task="cka"):
             seeds = results.values(target=target, **MEAN_CKA, model=first, base={"model": second})
-            if len(seeds) >= evidence.LEAST:
+            if len(seeds) >= LEAST:
                 yield Contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
@@ -466,7 +436,7 @@ def _distance(results: Results) -> Iterator[Contrast]:
         both, alone = (over_seeds(results.values(**MEAN_CKA, target=target, model=kind)) for kind in KINDS[:2])
         if both.n and alone.n:
             apart[target] = both.value - alone.value
-    if len(apart) > evidence.LEAST:
+    if len(apart) > LEAST:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), ordered=False)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
         words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {{}}"
@@ -485,7 +455,7 @@ def _far(results: Results) -> Iterator[Contrast]:
         layer = int(max(means, key=lambda step: means[step]))
         first = results.where(**SENTENCES, **TWO_MODELS, target=target, layer=layer, seed=0).iloc[0]
         seeds = own.at(layer)
-        many = len(seeds) >= evidence.LEAST
+        many = len(seeds) >= LEAST
         known = seeds if many else Estimate.of(Interval(*first[["value", "low", "high", "n"]]))
         over = f"{len(seeds)} seeds" if many else f"{first['n']:,} sentences"
         words = f"{target}: P@1 {{}} at layer {layer} over {over}, chance {first['floor']:.4f}"
@@ -510,117 +480,15 @@ def _relation(results: Results) -> Iterator[Contrast]:
         yield over_pairs(f"{', '.join(each)}; all: {{}}", values, above, PEARSON)
 
 
-CLAIMS = (
-    *(_order, _depth, _distance, _far),
-    Claim(
-        "lower layers",
-        "After a rotation, sentences are found best at lower layers.",
-        on_pairs("P@1 in layers 1 to 4 above 5 to 8", {**SENTENCES, **TWO_MODELS}, LOWER, UPPER),
-    ),
-    _relation,
-    Claim(
-        "middle",
-        "Stitched layers carry a task best when they meet in the middle.",
-        [
-            on_heads(f"{NAMES[task]}, layers 3 to 5 above {end}", {**STITCH[task], **JOINED}, MIDDLE, {"layer": end})
-            for task, end in product(STITCHED_TASKS, (0, DEPTH))
-        ],
-    ),
-    Claim(
-        "below bilingual",
-        "Two models stitched by a rotation stay below the bilingual model.",
-        [
-            on_heads(f"{NAMES[task]}, bilingual above stitched", {**STITCH[task], **MIDDLE}, ONE_MODEL, JOINED)
-            for task in STITCHED_TASKS
-        ],
-    ),
-    Claim(
-        "mapped bilingual",
-        "A map between its languages helps the bilingual model in parsing only (appendix A).",
-        [
-            on_heads(f"{NAMES[task]}, mapped above unmapped", {**STITCH[task], **MIDDLE}, MAPPED, ONE_MODEL, test)
-            for task, test in (("ner", below), ("parsing", above))
-        ],
-    ),
-    Claim(
-        "higher layers",
-        "Vectors of words, averaged over their uses, find translations better at higher layers.",
-        on_pairs("P@1 in layers 5 to 8 above 1 to 4", {**WORDS, **IN_USE}, UPPER, LOWER),
-    ),
-    Claim(
-        "static",
-        "Rows of the embedding matrix are above static vectors, words averaged over their uses below.",
-        [
-            on_pairs("embedding matrix above static", {**WORDS, "unit": "piece"}, TWO_MODELS, {"model": STATIC}),
-            on_pairs("mean over layers above static", {**WORDS, "unit": "word"}, TWO_MODELS, {"model": STATIC}, below),
-        ],
-    ),
-    Claim(
-        "layers and vocabulary",
-        "Sharing the layers matters more than sharing the vocabulary.",
-        [
-            Comparison(f"{NAMES[task]}, layers 1 to 6 apart above no anchors", TABLE_1[task], LAYERS, ANCHORS, below)
-            for task in TASKS
-        ],
-    ),
-)
+lower_layers, *others = (compared_claim(name, line) for name, line in CAPTIONS.words["claims"].items())
+CLAIMS = (_order, _depth, _distance, _far, lower_layers, _relation, *others)
 
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-AS_DECIMALS = {"form": evidence.decimals, "printed": "{:.2f}".format}
-TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
 # A figure by layer has a panel for each pair of languages, and is a table with a column for each layer, too. By its
-# name: what all curves have, coordinates and how they are shown; what each has besides; lines that the table alone has.
-CHARTS: Mapping[str, tuple[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]]] = {
-    "figure-7": (
-        {**CKA, **AS_DECIMALS},
-        {kind: {"model": kind} for kind in KINDS},
-        {
-            f"{kind}, {name}": {"model": kind, "measure": form}
-            for form, name in (("cka_biased", "biased"), (AS_PRINTED, "as printed"))
-            for kind in KINDS
-        },
-    ),
-    "figure-6": (
-        {**SENTENCES, **TWO_MODELS, **AS_DECIMALS, "share": True},
-        {
-            "raw": {"condition": "raw"},
-            "centred": {"condition": "centred inductive"},
-            "rotation": {"condition": "procrustes"},
-            "rotation, normalised": {},
-            "bilingual, rotation, normalised": {"model": BILINGUAL},
-        },
-        {
-            "rotation, the test's means": TRANSDUCTIVE,
-            "rotation, the test's means, CSLS": {**TRANSDUCTIVE, "method": "csls"},
-        },
-    ),
-    **{
-        f"figure-5-{task}": (
-            {**STITCH[task], "share": True, "scale": 100},
-            {
-                "two models, stitched": JOINED,
-                "two models, as they are": {**JOINED, "condition": UNMAPPED},
-                "two models, any rotation": {**JOINED, "condition": ANY_ROTATION},
-                "bilingual, as it is": ONE_MODEL,
-                "bilingual, mapped": MAPPED,
-            },
-            {},
-        )
-        for task in STITCHED_TASKS
-    },
-    "figure-4": (
-        {**WORDS, **AS_DECIMALS},
-        {
-            "words in use": {**IN_USE, "items": True},
-            "static, the same words": {"unit": "word", "model": STATIC},
-            "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
-            "static, the same pieces": {"unit": "piece", "model": STATIC},
-        },
-        {"coverage of the test": {**IN_USE, "measure": "coverage", "condition": "test", "method": None}},
-    ),
-}
+# name: what its curves have, and the lines that the table alone has.
+CHARTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = CAPTIONS.words["charts"]
 
 
 def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
@@ -633,16 +501,17 @@ def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
     made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
-    for name, (shared, lines, further) in CHARTS.items():
+    for name, chart in CHARTS.items():
+        shared = chart["shared"]
         rows = {
             f"{pair}, {label}": {**at, **shared, **own}
             for pair, at in _pairs(results, shared["task"]).items()
-            for label, own in {**lines, **further}.items()
+            for label, own in {**chart["curves"], **chart.get("table", {})}.items()
         }
         told = CAPTIONS.table(name)
-        made += evidence.grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
+        made += grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
     columns: dict[str, Any] = {}
-    respelt = {"measure": "change", "target": evidence.OTHERS}
+    respelt = {"measure": "change", "target": OTHERS}
     change = {"base": {"condition": DEFAULT}, "form": signed, "respelt": respelt}
     for task, name in NAMES.items():
         targets = results.targets(task=f"table-1 {task}")
@@ -651,23 +520,24 @@ def tables(results: Results) -> list[Table]:
         columns[f"{name}, d"] = {**at, "target": targets, **change}
     variants: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
     variants["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
-    made += evidence.grid(results, variants, columns, **CAPTIONS.table("table-1"), known=PUBLISHED)
+    made += grid(results, variants, columns, **CAPTIONS.table("table-1"), known=PUBLISHED)
     models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
     text = results.where(task="pretrain", unit="character")
     named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
     rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
     languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
-    return made + evidence.grid(results, rows, languages, **CAPTIONS.table("models"))
+    return made + grid(results, rows, languages, **CAPTIONS.table("models"))
 
 
 def figures(results: Results) -> list[Figure]:
     """Every figure the rows allow."""
     made = []
-    for name, (shared, lines, _) in CHARTS.items():
+    for name, chart in CHARTS.items():
+        shared, lines = chart["shared"], chart["curves"]
         at = {**shared, "respelt": {"measure": AS_PRINTED}}
         pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == "en" else None
-        made += CAPTIONS.figure(name, evidence.panels(results, pairs, lines, floor=name == "figure-6", known=known))
+        made += CAPTIONS.figure(name, panels(results, pairs, lines, floor=name == "figure-6", known=known))
         if name == "figure-6":  # and a circle for every layer of each pair of languages, means over seeds
             both = {code: layer_by_layer(results, code, MONOLINGUAL) for code in results.targets(task="retrieval")}
             means = {code: np.mean(list(seeds.values()), axis=0).tolist() for code, seeds in both.items() if seeds}

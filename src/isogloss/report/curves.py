@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from isogloss.figure import Figure, Line, Table
+from isogloss.figure import Figure, Line, Table, span
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval, band
 from isogloss.runs.table import training_name
@@ -559,5 +559,5 @@ def span_of(counts: Iterable[int]) -> str:
     >>> span_of([1000]), span_of([1000, 90, 0]), span_of([0])
     ('1,000', '90 to 1,000', '')
     """
-    known = sorted({count for count in counts if count})
-    return f"{known[0]:,} to {known[-1]:,}" if len(known) > 1 else "".join(f"{count:,}" for count in known)
+    known = [count for count in counts if count]
+    return span(known) if known else ""

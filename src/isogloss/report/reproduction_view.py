@@ -3,8 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
+from isogloss.papers.claims import judging
 from isogloss.papers.paper import find, names as paper_names
-from isogloss.papers.results import Results, judging
+from isogloss.papers.results import Results
 from isogloss.report import drift_view, map_view
 from isogloss.report.curves import RunFolder, View
 

@@ -22,7 +22,8 @@ import pandas as pd
 from isogloss.figure import DARK, NOTHING, QUIET, Figure, Line, Panel, Table, file_name, printable
 from isogloss.measures import FORMS
 from isogloss.measures.registry import describe
-from isogloss.papers.results import Results, panels
+from isogloss.papers.results import Results
+from isogloss.papers.tables import panels
 from isogloss.report import curves, map_view, training_view
 from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, grouped, language_name, number, select
 
