@@ -443,7 +443,8 @@ def main() -> None:
             frame = traceback.extract_tb(error.__traceback__)[-1]
             kind = f"{type(error).__name__}: {error} ({Path(frame.filename).name}:{frame.lineno})"
             _fail(
-                f"this is a mistake of isogloss or of a library, {kind}; `isogloss --debug ...` shows its way", UNKNOWN
+                f"this is a mistake of isogloss or of a library, {kind}; `isogloss --debug ...` shows the traceback",
+                UNKNOWN,
             )
         sentence, context = str(error.format_message()), getattr(error, "ctx", None)
         if not sentence:  # help was shown, as for no arguments at all

@@ -170,7 +170,7 @@ def number(value: float | None) -> str:
 
 
 def percent(value: float) -> str:
-    """A share as a percentage, without its sign.
+    """A share as a percentage, without the % sign.
 
     >>> percent(0.6138)
     '61.4'

@@ -60,7 +60,7 @@ def updates_in_epoch(loader: Any, arguments: Any) -> int | None:
 
 
 def refuse_sharded(arguments: Any, name: str) -> None:
-    """A callback reads and changes whole weights, which processes that share them out do not have."""
+    """Refuse FSDP and DeepSpeed: callbacks need the whole weights in every process."""
     require(
         not (arguments.fsdp or arguments.deepspeed),
         f"{name} needs the whole model in every process, and FSDP and DeepSpeed split it; train with plain data "
@@ -113,14 +113,15 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             self._read(state)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Read the model if it is time, and after the last update in any case."""
+        """Where `every` is set, read the model every so many updates and after the last one."""
         if self._every and (state.global_step % self._every == 0 or state.global_step >= state.max_steps):
             self._read(state)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **given: Any) -> None:
-        """Read the model if evaluations are when that is done; what is known of this step joins Trainer's metrics.
+        """Read the model where no `every` is set, or outside training, and add the readings to Trainer's metrics.
 
-        So `metric_for_best_model` can name a reading. Trainer evaluates each of several sets apart; one reading does.
+        So `metric_for_best_model` can name a reading. Where Trainer evaluates several data sets in turn, the model is
+        read once.
         """
         self._probe = self._probe or self._make(given["model"], args, None, None)
         if self._every is None or not self._training:
@@ -129,7 +130,7 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             metrics.update(self._values)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Evaluations after the training are of whatever model Trainer then holds, and make no rows."""
+        """Add no rows from here on: evaluations after training may be of another model, such as the best one."""
         self._training = False
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
@@ -168,8 +169,9 @@ class PerplexityCallback(ReadingsCallback):
     tokenizer: the model's. corpora: held-out sentences by language. target: the language trained on; the others are
     read each apart and pooled. Which tokens are masked is drawn once from the seed, so a curve moves because the model
     moved. every: updates between readings, None for Trainer's own evaluations. limit: sentences of each corpus, drawn
-    once; None reads all. "auto" reads a sixteenth as many sentences in all readings together as are trained on, and 16
-    of each corpus at least. log: `trainer.log`, where readings shall reach TensorBoard and the like too.
+    once; None reads all. "auto" takes so many that all readings together read a sixteenth of the sentences that
+    training does, at least 16 of each corpus; evaluations outside training read all. log: `trainer.log`, where readings
+    shall reach TensorBoard and the like too.
 
     In the log, in `trainer.evaluate()` and for `metric_for_best_model` (with greater_is_better=False):
     `eval_nl_perplexity` of each language, `eval_others_perplexity` of the others pooled, both per token, and with
@@ -409,6 +411,6 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
         self._before(state.global_step)
 
     def _begin(self, model: Any, plan: Plan) -> None:
-        """Take a model and re-initialise what the plan says; one for layers that are not there is refused."""
+        """Take a model and re-initialise what the plan says; a plan of layers that the model lacks is refused."""
         self._stack = stack_of(model)
         apply_plan(self._stack, plan, epoch=1, seed=self._seed)

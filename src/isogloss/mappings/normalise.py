@@ -1,7 +1,6 @@
-"""How a space is brought into shape before it is mapped, as a record that treats new vectors alike.
+"""Normalise a vector space before it is mapped, and apply the same normalisation to new vectors later.
 
-All ways are one way with other settings: rounds of "divide each row by its length, subtract the mean", and a last
-division by length.
+Every kind is a number of rounds of "divide each row by its length (r), subtract the mean (c)", and a last division.
 
     none        nothing
     centred     subtract the mean
@@ -99,6 +98,6 @@ def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "i
 
 
 def _double_sum(x: Tensor) -> Tensor:
-    """Sum of the rows in float64, on the CPU, without a copy of all rows in float64."""
+    """Sum of the rows in float64, without a copy of all rows in float64; it is returned on the CPU."""
     x = x.cpu() if x.device.type == "mps" else x
     return x.sum(dim=0, dtype=torch.float64).cpu()

@@ -86,7 +86,7 @@ def measure(
     """Register the decorated function under `name`; the function itself is returned unchanged.
 
     Args:
-        name: what stands in the column `measure` of a table; it is given once.
+        name: what stands in the column `measure` of a table; no two measures have the same.
         title: heads a figure; the name where it is empty.
         explanation: what the measure means, for a reader who never met it.
         range: the least and the greatest value; from 0 to 1 is also the default of `axis`.

@@ -153,9 +153,10 @@ def lexicon(
 
 @dataclass(frozen=True)
 class Space:
-    """Words of one language and their vectors by layer, (words, width) each; the layer is None where there are none.
+    """Words of one language and their vectors (words, width) by layer; None for vectors that belong to no layer.
 
-    model: what tables call the model they come from, None for that of the source.
+    Those are static vectors and the rows of the embedding matrix. model: what tables call the model that vectors come
+    from; None on the target's side where one model reads both languages.
     """
 
     model: str | None
@@ -173,8 +174,9 @@ def _pair_rows(
     base: Mapping[str, Any],
     run: Run,
 ) -> Iterator[Sequence[Row]]:
-    """All rows of the source and one target; `identical` of the last level comes last: then they are all there.
+    """All rows of the source and one target.
 
+    The row `identical` of the last level is written last, so that a resumed run that has it skips the pair.
     known_entries: what two vocabularies know of the dictionaries. spaces: those of each level and language.
     """
     source, target = languages = base["source"], base["target"]

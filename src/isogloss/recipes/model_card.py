@@ -68,7 +68,7 @@ def optimiser_facts(optimisation: Optimisation) -> str:
 
 
 def perplexity_lines(rows: Sequence[Row]) -> list[str]:
-    """Perplexity of each language at the last reading, and from where it rose, if it did."""
+    """Perplexity of each language at the last reading, and the step of its lowest value, if it rose after that."""
     table = frame(rows)
     table = table[table["measure"] == "perplexity"].sort_values("step", kind="stable")
     if table.empty:
@@ -92,7 +92,7 @@ def perplexity_lines(rows: Sequence[Row]) -> list[str]:
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """The lines of a table; a bar in a cell stays a bar."""
+    """The lines of a table in Markdown; `|` in a cell is escaped."""
     lines = (head, ["---"] * len(head), *rows)
     return [
         " | ".join(("", *(" ".join(cell.replace("|", "\\|").split()) for cell in cells), "")).strip() for cells in lines

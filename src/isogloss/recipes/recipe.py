@@ -423,7 +423,7 @@ def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]
 def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]:
     """Files of each language from `LANG=FILE[,FILE...]`, a mapping, or a folder of files named `*.LANG.txt`.
 
-    A language given twice, a file that is missing or empty, and a code that is none are refused.
+    A language given twice, a file that is missing or empty, and an unknown language code are refused.
     """
     texts: dict[str, list[Path]] = {}
     for language, files in language_entries(given, option):

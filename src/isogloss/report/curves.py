@@ -61,12 +61,12 @@ class Curve:
         tied: the layers that cannot be told from the best one when all are compared on the same sentences; None when
             the run did not compare them.
         layer: of a curve along steps, the layer that it is of.
-        method: how it was measured; as the names below, empty where the members of an average differ.
+        method: how it was measured. This and the other texts are empty in an average whose members differ in them.
         training: the name of plan, condition and settings together.
         kind: of a curve along steps, what tells panels of one measure apart: method, selection, what a distance is to.
         code: what tells it from the other curves of its panel, such as `en → nl` or the name of a training.
         languages: the languages that a panel names it by.
-        leads: whether it stands for its whole panel.
+        leads: whether it is the main line of its panel, such as the mean over all languages.
     """
 
     measure: str
@@ -136,7 +136,7 @@ class Curve:
     def alike(self) -> list[int]:
         """The layers that cannot be told from the best, itself included.
 
-        By comparison where there is one, else because their intervals overlap.
+        Where the run compared layers on the same sentences, that decides; otherwise layers whose intervals overlap.
         """
         best = self.best
         if self.tied is not None:
@@ -181,16 +181,17 @@ class Curve:
         return True
 
     def say(self, layer: int, *, floor: bool = True) -> str:
-        """The value at a layer, its interval, and what chance gives."""
+        """The value at a layer, its interval, and, where higher is better, what chance gives."""
         reading = self.readings[layer]
         chance = f"chance gives {number(reading.floor)}" if not isnan(reading.floor) else "no floor was measured"
         untold = not floor or describe(self.measure).better == "lower"
         return reading.say(number) + ("" if untold else f", where {chance}")
 
     def reading(self, index: int) -> str:
-        """A value with its interval, that over the text where seeds agree, as they do before they begin.
+        """The reading at a position of the curve as text: its value and interval.
 
-        Three decimals for shares, four digits for the rest.
+        The interval is over seeds. Where all seeds have the same value, as before the first update, it is the one over
+        sentences instead. Three decimals for shares, four digits for the rest.
         """
         reading = self.readings[self.at[index]]
         if self.text and isclose(reading.low, reading.high, rel_tol=1e-9):
@@ -372,7 +373,7 @@ class RunFolder:
 
     @cached_property
     def mapped(self) -> pd.DataFrame:
-        """The rows of a map: those without a step. What a task did to the layers of a model is no map of it."""
+        """The rows of a map: those without a step, less the scores of a task at single layers."""
         return self.rows[self.rows["step"].isna() & (self.rows["layer"].isna() | (self.rows["task"] == ""))]
 
     @cached_property
@@ -387,9 +388,9 @@ class RunFolder:
         return next((overall(self.by_layer, *pair) for pair in LEADING if pair in known), None)
 
     def map_at(self, end: str) -> "tuple[int, RunFolder, Curve] | None":
-        """The first (`min`) or last (`max`) step with the leading measure by layer: as a map, and the curve of it.
+        """The first (`min`) or last (`max`) step with a measure by layer, its rows as a map, and the leading curve.
 
-        None where nothing was taken by layer, or several trainings were run.
+        None where nothing was measured by layer, or several trainings were run.
         """
         rows = self.trained[self.trained["layer"].notna() & self.trained["value"].notna() & self.trained["task"].eq("")]
         steps = rows.groupby(["measure", "method"])["step"].agg(end)
@@ -401,10 +402,10 @@ class RunFolder:
 
     @cached_property
     def trainings(self) -> pd.DataFrame:
-        """The rows with their column `training`, without trainings cut off where others of the same name were not.
+        """All rows with the column `training`, without seeds that were interrupted while others finished.
 
-        A training of `drift` ends with a test of its best model. A mean over seeds of which one was cut off would jump
-        where that ends.
+        A training of `drift` that finished has a test of its best model. With an interrupted seed among the others, the
+        mean over seeds would jump at the step where that one stops.
         """
         rows = with_trainings(self.rows)
         tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]

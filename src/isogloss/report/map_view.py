@@ -127,7 +127,7 @@ def _panel(
     choice: str = AVERAGE,
     pair: tuple[str, str] | None = None,
 ) -> Panel:
-    """Curves with the looks of their methods, or of their languages where they are the two of a pair; and a note.
+    """A panel of curves, coloured by method, or by language where each curve is of one language; and a note.
 
     The note says what the curves average, what their band is, and how many items stand behind them.
     """
@@ -228,10 +228,11 @@ def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
 
 
 def view(run: RunFolder) -> View:
-    """Three to six sentences on which layers are most cross-lingual, those of each model where there are several.
+    """The page of a map: its verdict, facts and figures.
 
-    Centred retrieval P@1 leads, then CKA, word agreement and alignment error; each with its value, its interval, the
-    number of items and what chance gives. The page warns where nothing was measured by layer, or is above chance.
+    The verdict is three to six sentences for each model on which layers are most cross-lingual. Centred retrieval P@1
+    leads, then CKA, word agreement and alignment error; each with its value, its interval, the number of items and what
+    chance gives. The page warns where nothing was measured by layer, or is above chance.
     """
     caution = run.lead is None or run.lead.above_chance is False
     verdict = [head + sentence for head, own in by_model(run) for sentence in map_sentences(own)]
@@ -239,7 +240,7 @@ def view(run: RunFolder) -> View:
 
 
 def by_model(run: RunFolder) -> list[tuple[str, RunFolder]]:
-    """The run of each model after the name that its sentences begin with; one model needs no name."""
+    """Each model's part of the run, after the prefix of its sentences, such as "mini: "; empty for a single model."""
     models = [model for model in run.rows["model"].unique() if model]
     if len(models) < 2:
         return [("", run)]

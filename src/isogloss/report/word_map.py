@@ -129,7 +129,8 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     """Draw the words of a run that has points, and return the files.
 
     `word-map` is one layer with labels on some of the words, `word-map-layers` several layers side by side, and
-    `layers.gif` the way from layer to layer. Every second picture of that is left out until the file is below 3 MB.
+    `layers.gif` the way from layer to layer. Every second of its pictures between layers is left out while the file
+    is above 3 MB.
     """
     if run.points is None:
         return []

@@ -48,7 +48,7 @@ class Run(AbstractContextManager["Run"]):
         self._lock: FileLock | None = None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """A mistake leaves no folder that holds no row, checkpoint or other run; an interruption is recorded as one."""
+        """After a mistake remove the folder, if nothing was measured in it; after an interruption record that."""
         if isinstance(error, InputError):
             empty = self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir()
             if empty and not any(self.folder.rglob("*/run.json")):  # those of a sweep's jobs
@@ -110,7 +110,7 @@ class Run(AbstractContextManager["Run"]):
         write_text(self.folder / "rows.csv", ",".join(COLUMNS) + "\n")
 
     def finish(self) -> pd.DataFrame:
-        """Write `rows.parquet`, mark the run finished, tidy up; returns the table. Of a finished run, mend the rest."""
+        """Write `rows.parquet`, mark the run finished, tidy up; of a finished run, write again what is missing."""
         rows = table.frame(self.rows)
         if not self.writes:
             return rows

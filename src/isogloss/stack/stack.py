@@ -105,7 +105,7 @@ class Stack:
     def fingerprint(self) -> str:
         """A hash of the configuration, the tokenizer and every weight, as they are now: training changes it.
 
-        But for the pooler: no cut reads it, and in a masked LM's folder it is missing and drawn anew at each loading.
+        The pooler is left out: no cut reads it, and in the folder of a masked LM it is missing and drawn anew.
         """
         digest = hashlib.sha256(self.model.config.to_json_string().encode())
         digest.update(str(self.max_length).encode())
@@ -182,7 +182,7 @@ class Stack:
 
     @property
     def _run_blocks(self) -> list[nn.Module]:
-        """The blocks of this slice; of the embeddings alone the one above, where a pass ends: some need one to run."""
+        """The blocks of this slice; for the embeddings alone the first block, since some models need one to run."""
         return self.blocks or list(self.model.get_submodule(self.family.blocks))[self.first : self.first + 1]
 
     @cached_property
@@ -340,7 +340,7 @@ def reading(
     attention: str | None = None,
     entry: nn.Module | None = None,
 ) -> Iterator[None]:
-    """Hook the blocks so that inside any pass of their model hands every wanted cut to `keep` as it is computed.
+    """Hook the blocks: inside, a forward pass of their model hands every wanted cut to `keep` as it is computed.
 
     first: the cut below the first block. entry: what takes that cut, by default the first block. attention: path within
     a block of a module whose output is taken instead of the block's; the first cut, below all blocks, has none and

@@ -6,8 +6,8 @@ cut (after the last norm, where there is one) are gathered at the items' places;
     ids (tokens,)  ->  states (tokens, width)  ->  states at places (rows, k, width)  ->  scores (rows, k, ...)
 
 A frozen layer is in evaluation mode while the rest trains, so that it is the same function at every step, unless
-`dropout` says that its dropout stays on. Only then can a `Prefix` stand for it: the states of the cut below the first
-layer that trains, computed once.
+`dropout` says that its dropout stays on. While it is off, a `Prefix` can take the place of the frozen layers: the
+states of the cut below the first layer that trains, computed once.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +46,7 @@ class TaskBatch:
 
 
 class TaskModel(nn.Module):
-    """A stack and a task's head on it. It has identity over time: it trains, and which layers are frozen changes.
+    """A stack and a task's head on it; its weights change, and so does which layers are frozen.
 
     dropout: whether frozen layers keep their dropout. half: whether it computes in bfloat16, in which a GPU runs
     sentences end to end; its variable-length kernel knows no dropout, so a model whose attention has some is padded
@@ -130,7 +130,7 @@ def task_objective(
 
     The loss is the task's, a mean over targets (pairs, words). prefix: the frozen layers' states of these items.
     changing(epoch): the items of an epoch, where they are others each time, `longest` the most tokens one may have. An
-    epoch has as many steps as `items` make; where an epoch has more windows or fewer, its steps do.
+    epoch has as many steps as `items` make; where an epoch has more items, or fewer, its steps have.
     """
     device, steps = model.stack.device, steps_in_epoch(items, batch)
     if device.type == "cuda" and model.stack.packs:

@@ -56,7 +56,7 @@ class Segments:
     """How the examples of a task fall into two segments of text: what code-switching needs to know of a task.
 
         NLI   a premise and a hypothesis, either of which may be taken from a translation of the pair
-        QA    a question, which may, and its context, which may not: the answer is a part of it and stays there
+        QA    a question, which may be taken from a translation, and its context, which may not: it has the answer
 
     A row of a file and its translation are found by their position in their files, or by the name the row has in it
     (the id of a question). Labels never change.
@@ -105,7 +105,7 @@ Tensors = tuple[Tensor, ...]
 
 
 def shuffle_answers(answers: Sequence[Any], generator: np.random.Generator) -> list[Any]:
-    """Each answer to another example.
+    """The answers in random order; one may stay with its own example.
 
     >>> sorted(shuffle_answers(["yes", "no", "no"], np.random.default_rng(0)))
     ['no', 'no', 'yes']
@@ -172,14 +172,14 @@ class Items:
         return ranges((np.cumsum(self.lengths) - self.lengths)[numbers], self.lengths[numbers])
 
     def take(self, numbers: np.ndarray) -> "Items":
-        """The items of these numbers, in this order; what was lost is what was lost of all."""
+        """The items of these numbers, in this order; `lost` stays the count of all items."""
         tokens = self.tokens(numbers)
         places = ranges((np.cumsum(self.counts) - self.counts)[numbers], self.counts[numbers])
         chosen = {"ids": tokens, "types": tokens, "places": places, "gold": places, "units": places}
         return replace(self, **{name: getattr(self, name)[chosen.get(name, numbers)] for name in COLUMNS})
 
     def batch(self, numbers: np.ndarray, device: torch.device) -> Batch:
-        """The tokens of some items, end to end, in this order; words and content are not told apart."""
+        """The tokens of some items, end to end, in this order, without the masks of words and content."""
         tokens, none = self.tokens(numbers), torch.zeros(0, dtype=torch.long)
         ids, types = (torch.from_numpy(array[tokens].astype(np.int64)) for array in (self.ids, self.types))
         lengths, rows = torch.from_numpy(self.lengths[numbers]), torch.from_numpy(numbers)
@@ -194,7 +194,8 @@ COLUMNS = tuple(column.name for column in fields(Items) if column.name != "lost"
 class Prediction:
     """What the model says of one item: its units (k, u), and its part of each of `guess`'s tensors, (k, ...).
 
-    A second dimension over places, as of arcs, is still as wide as the batch was: only the first k are meant.
+    A second dimension over places, as that of arcs in parsing, is as wide as the longest item of the batch: only its
+    first k columns count.
     """
 
     units: np.ndarray
@@ -230,7 +231,7 @@ class Task:
 
     Args:
         name: the task in tables.
-        main: the score that chooses and is compared between languages; its measure declares the direction.
+        main: the score that selects the best model and compares languages; its measure declares the direction.
         read: the examples of a file, see `Read`.
         labels: `labels(examples)`, the labels of the training examples in a fixed order.
         encode: examples as items, see `Encode`.
@@ -271,7 +272,7 @@ class Task:
 def chance_floors(
     task: Any, examples: Sequence[Any], answers: Sequence[Any], language: str, *, name: str = "", draws: int = DRAWS
 ) -> dict[str, float]:
-    """What guessing scores: the mean score of a model's own answers when they are given to other examples.
+    """What guessing scores: the mean score of a model's own answers in random order.
 
     A floor is measured, not assumed: a third is chance in NLI only where a model gives each label equally often and the
     labels are equally many. Answers are dealt out anew at random, whole where an example has one, word by word where

@@ -77,13 +77,13 @@ def sample_vectors(
     Args:
         stack: the model to measure distances to: another one, or the one that is about to be trained.
         corpus: the text the sample is of.
-        seed: whole sentences are drawn by it.
-        words: how many words these hold; None takes all.
+        seed: of the draw of whole sentences.
+        words: sentences are drawn until they hold this many words; None takes all.
         layers: default all.
-        part: "attention" takes what the attention inside block k adds to its input, k from 1.
+        part: "states", or "attention", which takes what the attention inside block k adds to its input, k from 1.
         by_position: the way of Hussain & Dudev 2020, position i of a padded batch with position i, special tokens and
             padding included; wrong where the tokenizers differ, and here to show how wrong.
-        attend_padding: with it, no attention mask is given either.
+        attend_padding: with `by_position`, whether tokens attend to padding: no attention mask is given.
     """
     require(words is None or words >= FEWEST, f"distances need at least {FEWEST} words, not {words}")
     # Whole sentences in a drawn order, until they hold so many words; in that order blocks are random too.

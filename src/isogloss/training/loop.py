@@ -149,7 +149,7 @@ def join(device: torch.device) -> Processes:
 
 
 def together(processes: Processes, make: Callable[[], T]) -> T:
-    """What `make` gives, made by the first process before the others read it; what it cannot make, none of them has."""
+    """What `make` gives, made by the first process before the others read it; where that fails, it fails in all."""
     made, mistake = [], None
     if processes.first:
         try:
@@ -277,7 +277,7 @@ class Training:
     def judge(self, rule: Rule, readings: Sequence[Reading]) -> bool:
         """Whether a rule ends the training here; `stopped` then says why.
 
-        What is read again at the step of a checkpoint is in the memory it brought. Every process takes the readings
+        After a restart, readings of the checkpoint's own step are not judged again. Every process takes the readings
         and judges alike; should rounding part them, the first decides, for one that went on alone would wait forever.
         """
         if not readings or self.step <= self._judged:

@@ -28,7 +28,8 @@ Reading = dict[str, Any]
 class Probe:
     """Measures to take every `every` steps: `take()` yields readings of the model as it then is.
 
-    every: None takes them before the first update and after the last one only, which every probe is taken at.
+    every: updates between two readings; every probe is also taken before the first update and after the last one, with
+    None only there.
     notes: sentences on what it leaves out, for whoever shows the readings.
     """
 
@@ -37,7 +38,7 @@ class Probe:
     notes: tuple[str, ...] = ()
 
     def due(self, step: int) -> bool:
-        """Whether it is taken after so many updates, the last one apart."""
+        """Whether it is taken after this many updates; the training loop sees to the last one."""
         return step == 0 or (self.every is not None and step % self.every == 0)
 
 

@@ -75,7 +75,9 @@ def select_by(measure: str, **where: Any) -> Choice:
 
 
 def balance_of(target: Choice, others: Choice) -> Choice:
-    """The best balance of two readings: lowest log target + log others, up to a constant `measures.perplexity.balance`.
+    """The best balance of two readings: lowest log target + log others.
+
+    It is `measures.perplexity.balance` up to a constant.
 
     Each counts in its own direction: the logarithm of a reading that is better when higher is subtracted. A reading
     that has no logarithm (0 or below) makes no balance, and a step that lacks one of the two has none.
