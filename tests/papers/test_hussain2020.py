@@ -164,7 +164,7 @@ def test_a_fall_rejects_the_null_hypothesis_and_is_no_forgetting():
 def test_a_rise_after_a_fall_is_seen_from_the_lowest_point_and_is_not_a_rise_from_the_start():
     rows = made(others=(13, 10, 9, 9.5, 10, 11, 12), noise=0.02)
     found = told(rows, "forgetting")
-    assert [bool(one.judged) for one in found.contrasts] == [False, True] and HELD[found.verdict] is False
+    assert [one.judged is Side.HELD for one in found.contrasts] == [False, True] and HELD[found.verdict] is False
     assert "from its lowest point (step 1,000) to the end it rose by a factor of 1.33" in found.measured
     fewer = told(made(others=(13, 10, 9, 9.5, 10, 11, 12), seeds=2), "forgetting")
     assert [one.judged for one in fewer.contrasts] == [None, None]

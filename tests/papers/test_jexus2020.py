@@ -9,6 +9,7 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.papers import jexus2020
+from isogloss.papers.claims import Side
 from isogloss.papers.jexus2020 import ALIGNMENT, PUBLISHED, SCALES, correlations
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
 from isogloss.papers.results import Results, mean_over
@@ -121,7 +122,7 @@ def test_each_claim_fails_where_rows_say_otherwise(changed, fails):
 )
 def test_another_summit_refutes_only_where_it_is_told_apart(others, verdict):
     found = {one.name: one for one in PAPER.findings(reading(others=others))}
-    assert [bool(one.judged) for one in found["best near 8"].contrasts] == [True, True, False]
+    assert [one.judged is Side.HELD for one in found["best near 8"].contrasts] == [True, True, False]
     assert found["best near 8"].verdict == verdict
 
 
