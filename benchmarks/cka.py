@@ -11,7 +11,7 @@ import time
 import torch
 from ckatorch import cka_base
 
-from isogloss.measures import cka
+from isogloss.measures.cka import cka
 
 WIDTH = 384
 

@@ -15,7 +15,7 @@ import time
 
 import torch
 
-from isogloss.measures import induction, nearest, retrieve
+from isogloss.measures.retrieval import induction, nearest, retrieve
 
 K = 10
 

@@ -14,7 +14,7 @@ import pytest
 
 import isogloss
 from isogloss.cli import RECIPES, app, find_command
-from isogloss.measures import MEASURES
+from isogloss.measures.registry import MEASURES
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))

@@ -4,7 +4,8 @@ from isogloss.errors import InputError as InputError
 from isogloss.integrations.export import export as export
 from isogloss.mappings.mapping import Mapping as Mapping, load_mapping as load_mapping, save as save
 from isogloss.mappings.methods import procrustes as procrustes
-from isogloss.measures import cka as cka, retrieval as retrieval
+from isogloss.measures.cka import cka as cka
+from isogloss.measures.retrieval import retrieval as retrieval
 from isogloss.papers.paper import reproduce as reproduce
 from isogloss.progress import bar as bar
 from isogloss.recipes.align import align as align

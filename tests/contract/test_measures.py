@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from isogloss.measures import MEASURES
-from isogloss.measures.registry import INVARIANCES, ROW_MEASURES, describe, direction, measure
+from isogloss.measures.registry import INVARIANCES, MEASURES, ROW_MEASURES, describe, direction, measure
 
 PAIRS = [name for name, entry in MEASURES.items() if entry.takes == "pair"]
 SPACES = [name for name, entry in MEASURES.items() if entry.takes == "space"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from isogloss.measures import MEASURES
+from isogloss.measures.registry import MEASURES
 from isogloss.tasks import TASKS
 from isogloss.tasks.task import join_items
 from tiny_tasks import learn, read_task, said, write_task

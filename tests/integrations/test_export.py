@@ -21,7 +21,7 @@ from isogloss.integrations.export import Encoder, inherited
 from isogloss.mappings.mapping import RESTORES
 from isogloss.mappings.methods import fit_mapping
 from isogloss.mappings.normalise import NORMALISATIONS
-from isogloss.measures import retrieve
+from isogloss.measures.retrieval import retrieve
 from tiny_models import DEPTH, ENCODERS, TEXT
 
 # Marks that the text itself holds, a sentence of one word, and one that is too long for the model.

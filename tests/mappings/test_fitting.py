@@ -13,7 +13,7 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.mappings.methods import fit_mapping, parse_mappings
 from isogloss.mappings.normalise import normalisation, streamed_normalisations
-from isogloss.measures import retrieval
+from isogloss.measures.retrieval import retrieval
 
 
 def draw(*shape, seed=0):

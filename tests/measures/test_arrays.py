@@ -5,16 +5,9 @@ import pytest
 import torch
 
 import isogloss as ig
-from isogloss.measures import (
-    anisotropy,
-    cka_minibatch,
-    cka_rbf,
-    cosine_drift,
-    l2_drift,
-    nearest,
-    neighbourhood_overlap,
-    retrieve,
-)
+from isogloss.measures.cka import cka_minibatch, cka_rbf
+from isogloss.measures.geometry import anisotropy, cosine_drift, l2_drift, neighbourhood_overlap
+from isogloss.measures.retrieval import nearest, retrieve
 from isogloss.measures.word_alignment import argmax_links, itermax_links
 
 OF_TWO = (

@@ -3,7 +3,9 @@
 import pytest
 import torch
 
-from isogloss.measures import MEASURES, METHODS, CkaStream, cka_floor, cka_forms, mutual, nearest, retrieve
+from isogloss.measures.cka import CkaStream, cka_floor, cka_forms
+from isogloss.measures.registry import MEASURES
+from isogloss.measures.retrieval import METHODS, mutual, nearest, retrieve
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 

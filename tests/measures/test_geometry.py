@@ -9,7 +9,7 @@ from scipy.linalg import orthogonal_procrustes
 from scipy.spatial import procrustes
 
 from isogloss.errors import InputError
-from isogloss.measures import (
+from isogloss.measures.geometry import (
     anisotropy,
     cosine_drift,
     l2_drift,

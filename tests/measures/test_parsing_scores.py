@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.measures import attachment, best_tree, las, uas
+from isogloss.measures.parsing import attachment, best_tree, las, uas
 
 
 def is_tree(heads):

@@ -8,7 +8,6 @@ import torch
 from scipy import stats
 
 from isogloss.errors import InputError
-from isogloss.measures import MEASURES
 from isogloss.measures.perplexity import (
     Likelihood,
     balance_step,
@@ -19,6 +18,7 @@ from isogloss.measures.perplexity import (
     step_over_seeds,
     tokens_per,
 )
+from isogloss.measures.registry import MEASURES
 
 
 def test_a_uniform_guess_has_the_perplexity_of_its_choices():

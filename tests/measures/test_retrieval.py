@@ -8,8 +8,7 @@ import pytest
 import torch
 
 from isogloss.errors import InputError
-from isogloss.measures import METHODS, induction, mutual, nearest, retrieval, retrieve
-from isogloss.measures.retrieval import retrieve_each
+from isogloss.measures.retrieval import METHODS, induction, mutual, nearest, retrieval, retrieve, retrieve_each
 
 MODULE = import_module("isogloss.measures.retrieval")  # the package's attribute of this name is the function
 

@@ -13,17 +13,21 @@ import pytest
 from sklearn.metrics import accuracy_score
 
 from isogloss.errors import InputError
-from isogloss.measures import (
+from isogloss.measures import scores
+from isogloss.measures.scores import (
+    Score,
     accuracy,
     answer_f1,
     exact_match,
+    f1,
     normalise_answer,
     repair_bio,
-    scores,
+    resampled,
+    share,
     span_counts,
     span_f1,
+    spans,
 )
-from isogloss.measures.scores import Score, f1, resampled, share, spans
 from isogloss.measures.statistics import percentile_interval
 
 

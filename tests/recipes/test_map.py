@@ -10,7 +10,8 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.measures import anisotropy, retrieve
+from isogloss.measures.geometry import anisotropy
+from isogloss.measures.retrieval import retrieve
 from isogloss.measures.word_alignment import ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe

@@ -12,7 +12,7 @@ import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.mappings.methods import parse_mappings
 from isogloss.mappings.normalise import normalisation
-from isogloss.measures import MEASURES
+from isogloss.measures.registry import MEASURES
 from isogloss.recipes import rotate as rotation
 from isogloss.recipes.jobs import Job, run_job
 from isogloss.runs import read_facts

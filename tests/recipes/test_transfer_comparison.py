@@ -10,7 +10,7 @@ from benchmarks.invented import invented
 from transformers import AutoModel, AutoTokenizer
 
 import isogloss as ig
-from isogloss.measures import cka, cka_rbf_of_pairs
+from isogloss.measures.cka import cka, cka_rbf_of_pairs
 from isogloss.recipes.transfer import compared_text, encode_written_specials, sentence_states
 from isogloss.runs import read_facts
 from isogloss.stack.load import load

@@ -7,8 +7,7 @@ import pytest
 import torch
 from ckatorch import cka_base, cka_batch
 
-from isogloss.measures import cka, cka_minibatch, cka_rbf
-from isogloss.measures.cka import block_hsic, cka_from_blocks
+from isogloss.measures.cka import block_hsic, cka, cka_from_blocks, cka_minibatch, cka_rbf
 
 
 def demo():

@@ -7,8 +7,8 @@ import pytest
 import torch
 from sklearn.neighbors import NearestNeighbors
 
-from isogloss.measures import METHODS, nearest, neighbourhood_overlap, retrieve
-from isogloss.measures.retrieval import retrieve_each
+from isogloss.measures.geometry import neighbourhood_overlap
+from isogloss.measures.retrieval import METHODS, nearest, retrieve, retrieve_each
 
 MODULE = import_module("isogloss.measures.retrieval")  # the package's attribute of this name is the function
 

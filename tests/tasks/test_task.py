@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from isogloss.stack.load import load
-from isogloss.tasks import NLI, QA, TASKS
+from isogloss.tasks import TASKS
+from isogloss.tasks.nli import NLI
 from isogloss.tasks.parsing import Parse, shuffle
+from isogloss.tasks.qa import QA
 from isogloss.tasks.task import chain_items, chance_floors, join_items, shuffle_words
 from isogloss.text.readers.examples import Question, SentencePair
 from isogloss.text.switching import Switched, switch_words

@@ -13,7 +13,8 @@ from transformers import AutoModel, PreTrainedTokenizerFast
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.measures import MEASURES, jackknife_interval
+from isogloss.measures.registry import MEASURES
+from isogloss.measures.statistics import jackknife_interval
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.stack import Stack
 from isogloss.text.words import spans

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoModelForMaskedLM
 
 from isogloss.errors import InputError
-from isogloss.measures import perplexity_interval
+from isogloss.measures.perplexity import perplexity_interval
 from isogloss.progress import listening
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES

@@ -155,8 +155,8 @@ def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) 
     changed.num_hidden_layers = depth
     if kinds := getattr(old, "layer_types", None):  # of layers beyond the last, the kind is that of the last
         changed.layer_types = [*kinds, *[kinds[-1]] * depth][:depth]
-    wrong = f"makes no {old.model_type} of {depth} blocks"
-    with readable("transformers", wrong, "cut it at another layer, or take another format"):
+    wanted = f"transformers makes no {old.model_type}"
+    with readable(wanted, f"of {depth} blocks", "cut it at another layer, or take another format"):
         config = type(old).from_dict(changed.to_dict())
     if spare:
         with torch.device("meta"):

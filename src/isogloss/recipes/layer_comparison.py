@@ -12,8 +12,9 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures import MEASURES, jackknife_interval
+from isogloss.measures.registry import MEASURES
 from isogloss.measures.retrieval import Retrieval
+from isogloss.measures.statistics import jackknife_interval
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.stack import Chain, Stack, layer_list

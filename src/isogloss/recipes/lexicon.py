@@ -21,8 +21,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.mappings.methods import MappingSpec, check_widths, parse_mappings, underdetermined_note
-from isogloss.measures import induction
-from isogloss.measures.retrieval import INDUCTION_METHODS
+from isogloss.measures.retrieval import INDUCTION_METHODS, induction
 from isogloss.progress import progress
 from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import Judged, behind_rows, note_shortened, shared_layers

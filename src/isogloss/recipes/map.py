@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.measures import CkaStream, anisotropy
+from isogloss.measures.cka import CkaStream
+from isogloss.measures.geometry import anisotropy
 from isogloss.measures.retrieval import retrieve_each
 from isogloss.measures.word_alignment import AER, ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening, progress, shifted, silent

@@ -23,7 +23,9 @@ from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import Mapping as SpaceMapping, save
 from isogloss.mappings.methods import MappingSpec, check_widths, parse_mappings, underdetermined_note
 from isogloss.mappings.normalise import normalisation
-from isogloss.measures import cka_forms, correlation, retrieve
+from isogloss.measures.cka import cka_forms
+from isogloss.measures.retrieval import retrieve
+from isogloss.measures.statistics import correlation
 from isogloss.progress import progress
 from isogloss.recipes import layer_comparison, recipe as options
 from isogloss.recipes.layer_comparison import Judged

@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from isogloss.figure import DARK, NOTHING, QUIET, Figure, Line, Panel, Table, file_name, printable
-from isogloss.measures import FORMS
+from isogloss.measures.cka import FORMS
 from isogloss.measures.registry import describe
 from isogloss.papers.results import Results
 from isogloss.papers.tables import panels

@@ -1,15 +1,16 @@
-"""Tasks: what a head on the stack is trained for in one language and tested on in others; one file each."""
+"""Tasks: what a head on the stack is trained for in one language and tested on in others; one file each.
+
+`TASKS` has every `Task` that a module of this folder defines, by its name.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from isogloss.errors import require
-from isogloss.tasks.nli import NLI
-from isogloss.tasks.parsing import PARSING
-from isogloss.tasks.qa import QA
-from isogloss.tasks.tagging import NER, POS
 from isogloss.tasks.task import Task
 
-__all__ = ["NER", "NLI", "PARSING", "POS", "QA", "TASKS", "Task", "find_task"]
-
-TASKS: dict[str, Task] = {one.name: one for one in (NLI, POS, NER, PARSING, QA)}
+_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+TASKS = {task.name: task for module in _MODULES for task in vars(module).values() if isinstance(task, Task)}
 
 
 def find_task(name: str) -> Task:
