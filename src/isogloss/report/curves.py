@@ -249,8 +249,8 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     for values, own in grouped(zip(coordinates, numbers, strict=True), itemgetter(0)).items():
         group: Readings = {}
         for _, (seed, position, n, value, low, high, floor) in own:
-            ends = (low, high) if low <= high else (nan, nan)  # half an interval is none
-            reading = Interval(value, *ends, 0 if isnan(n) else int(n), floor)
+            ends = {"low": low, "high": high} if low <= high else {}  # half an interval is none
+            reading = Interval(value, n=0 if isnan(n) else int(n), floor=floor, **ends)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
         told = ("measure", *NAMES, *DERIVED_NAMES)
