@@ -223,7 +223,13 @@ def test_a_model_that_cannot_be_used_leaves_no_folder_behind(tmp_path):
             lines = "".join(f"{part} {one}\th\tneutral\n" for one in range(5))
             (tmp_path / "data" / "xnli" / f"{part}-{language}.tsv").write_text(lines)
     (tmp_path / "empty").mkdir()
-    given = {"scale": "mini", "data": str(tmp_path / "data"), "native": str(tmp_path / "empty"), "device": "cpu"}
+    given = {
+        "scale": "mini",
+        "seeds": 1,
+        "data": str(tmp_path / "data"),
+        "native": str(tmp_path / "empty"),
+        "device": "cpu",
+    }
     with pytest.raises(ig.InputError, match="empty is no model"):
         ig.reproduce("hussain2020", out=tmp_path / "run", **given)
     assert not (tmp_path / "run").exists()
