@@ -200,7 +200,7 @@ def test_resume_without_out_goes_on_with_the_last_run(undrawn, sides, tiny, monk
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("--seed", -1), ("--tsne-perplexity", 0), ("--points", -1), ("--words", 0)]
+    ("option", "value"), [("--seed", -1), ("--tsne-perplexity", 0), ("--points", -1), ("--words", -1)]
 )
 def test_numbers_out_of_range_are_one_sentence_and_no_folder(isogloss, sides, tiny, option, value):
     answer = isogloss("map", tiny("bert"), *given(sides, "--out", sides / "run", option, value))

@@ -100,7 +100,7 @@ def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, m
     run = command_line(monkeypatch, capsys)
     monkeypatch.setattr("isogloss.report.can_draw", lambda: True)
     monkeypatch.setattr("isogloss.report.reproduction_view.BENEATH", {})  # the page of drift is tested elsewhere
-    monkeypatch.setattr(hussain2020, "LAYERS", hussain2020.LAYERS[:1])  # all of them take long
+    monkeypatch.setattr(hussain2020, "DISTANCES", dict([*hussain2020.DISTANCES.items()][:1]))  # all of them take long
     code, shown, told = run("reproduce", "hussain2020", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume")
     assert code == 0, told
     for part in ("Table 1", "11.54 ± 1.28", "Table 2", "7.342", "Findings", "intervals are not available from 1 seed"):

@@ -19,8 +19,9 @@ from isogloss.recipes.task_sets import (
 )
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
-from isogloss.tasks import NLI, TASKS, frozen_prefix
+from isogloss.tasks import TASKS, frozen_prefix
 from isogloss.tasks.model import TaskModel, task_objective
+from isogloss.tasks.nli import NLI
 from isogloss.tasks.task import COLUMNS, chain_items, join_items
 from isogloss.text.switching import Switching
 from tiny_models import tiny_tokenizer

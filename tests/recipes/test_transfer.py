@@ -228,7 +228,7 @@ def test_the_command_tells_what_is_left_elsewhere(tiny, sets, tmp_path):
 
 
 MISTAKES = [
-    ({"task": "chess"}, "--task 'chess' is not known; choose nli, pos, ner"),
+    ({"task": "chess"}, "--task 'chess' is not known; choose nli, parsing, qa, pos, ner"),
     ({"plans": "freeze:9"}, "the plan freeze:9 asks for 9 blocks in freeze"),
     ({"rate": "fast"}, "--rate takes numbers above 0 with commas"),
     ({"rate": "1e-3,0.001"}, "none of them twice, as in 2e-5,5e-5, not '1e-3,0.001'"),

@@ -60,7 +60,9 @@ def packed_attention(
         from torch.nn.attention.varlen import varlen_attn
 
         reach = -1 if window is None else window  # -1: no limit
-        options: dict[str, Any] = {"window_size": (reach, 0 if causal else reach)} if causal or window else {}
+        options: dict[str, Any] = (
+            {"window_size": (reach, 0 if causal else reach)} if causal or window is not None else {}
+        )
         borders = cu_seq_lens_q.to(torch.int32)
         out: Any = varlen_attn(q, k, v, borders, borders, max_length_q, max_length_q, scale=scaling, **options)
         return out.unsqueeze(0), None
@@ -69,8 +71,8 @@ def packed_attention(
     for length, same in groupby(cu_seq_lens_q.diff().tolist()):
         count = len(list(same))
         stop = start + count * length
-        shape = (query.shape[1], count, length, -1)
-        piece = [part[0, :, start:stop].view(shape).transpose(0, 1) for part in (query, key, value)]
+        sides = (part[0, :, start:stop] for part in (query, key, value))
+        piece = [side.view(len(side), count, length, side.shape[2]).transpose(0, 1) for side in sides]
         mask = None if window is None else _band(length, window, q.device, causal=causal)
         order = causal and mask is None
         out = scaled_dot_product_attention(piece[0], piece[1], piece[2], mask, dropout, order, scale=scaling)

@@ -182,8 +182,10 @@ class Stack:
 
     @property
     def _run_blocks(self) -> list[nn.Module]:
-        """The blocks of this slice; for the embeddings alone the first block, since some models need one to run."""
-        return self.blocks or list(self.model.get_submodule(self.family.blocks))[self.first : self.first + 1]
+        """The blocks of this slice; where it has none, the first block for families that may need one to run."""
+        if self.blocks or self.family.head:  # the trainable families run their embeddings alone
+            return self.blocks
+        return list(self.model.get_submodule(self.family.blocks))[self.first : self.first + 1]
 
     @cached_property
     def _body(self) -> nn.Module:
