@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from isogloss.figure import Figure, Line, Table, span
+from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval, band
 from isogloss.runs.table import training_name
@@ -560,5 +560,5 @@ def span_of(counts: Iterable[int]) -> str:
     >>> span_of([1000]), span_of([1000, 90, 0]), span_of([0])
     ('1,000', '90 to 1,000', '')
     """
-    known = [count for count in counts if count]
-    return span(known) if known else ""
+    known = sorted(count for count in counts if count)
+    return " to ".join(dict.fromkeys(f"{end:,}" for end in (*known[:1], *known[-1:])))
