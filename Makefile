@@ -4,7 +4,7 @@ VENV := .venv
 RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/.installed
 
-.PHONY: install demo test faults test-cluster test-lowest lint hooks docs bench clean
+.PHONY: install demo test test-gpu faults test-cluster test-lowest lint hooks docs bench clean
 
 install: $(STAMP)
 
@@ -29,6 +29,10 @@ test: install lint
 	  echo "no Chromium with chromedriver on this machine: the browser tests are skipped"
 	$(RUN) pytest -n 2
 	$(RUN) pytest -m cluster
+
+# What needs a CUDA GPU; pytest's last line says how many ran.
+test-gpu: install
+	$(RUN) pytest -m gpu
 
 test-cluster: install
 	$(RUN) pytest -m cluster

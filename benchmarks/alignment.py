@@ -162,7 +162,7 @@ def ours(given, stream, *, name, **how):
     aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=given.batch, longest=stack.max_length,
-        seed=0, device=given.device, half=given.half, compiled=given.compiled, masking=masking_of(stack.tokenizer),
+        seed=0, device=given.device, compiled=given.compiled, masking=masking_of(stack.tokenizer),
     )  # fmt: skip
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
     settings = Settings(given.warm_up + given.steps, 0, optimisation, half=given.half)

@@ -1,4 +1,4 @@
-"""CUDA graphs: updates a second of fine-tuning and of alignment with the blocks captured, and without, in turn.
+"""CUDA graphs: updates a second of fine-tuning and of alignment with whole updates captured, and without, in turn.
 
 The embedded model, all of it trained: with a head for NLI on made-up pairs of XNLI's lengths, and aligned with made-up
 pairs of 12 to 40 tokens a side, by queue and TLM as the command does, or by in-batch negatives alone. Both sides begin
@@ -19,7 +19,7 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -67,10 +67,7 @@ def tuning(given, batch, *, graphs):
         [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
     )
     model = TaskModel(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
-    objective = task_objective(model, items, batch=batch, seed=0)
-    if not graphs:
-        model.captured = None
-    return in_training(given, model, objective)
+    return in_training(given, model, task_objective(model, items, batch=batch, seed=0), graphs=graphs)
 
 
 def aligning(given, batch, stream, *, graphs, **how):
@@ -79,16 +76,17 @@ def aligning(given, batch, stream, *, graphs, **how):
     aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch,
-        longest=min(LONGEST, stack.max_length), seed=0, device=given.device, half=given.half, compiled=given.compiled,
-        graphs=None if graphs else {}, masking=masking_of(stack.tokenizer),
+        longest=min(LONGEST, stack.max_length), seed=0, device=given.device, compiled=given.compiled,
+        masking=masking_of(stack.tokenizer),
     )  # fmt: skip
-    return in_training(given, aligner, objective)
+    return in_training(given, aligner, objective, graphs=graphs)
 
 
-def in_training(given, model, objective):
-    """The training that both kinds share."""
+def in_training(given, model, objective, *, graphs):
+    """The training that both kinds share; graphs: whether its updates are captured."""
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
     model.train()
+    objective = objective if graphs else replace(objective, captured=False)
     return Training(model, objective, Settings(given.steps, 0, optimisation, half=given.half), _alone(given))
 
 

@@ -12,10 +12,16 @@ from tiny_models import saved
 torch.set_num_threads(1)
 
 
+HAS_GPU = torch.cuda.is_available()
+
+
 @pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch):
-    """Results are compared to the bit, so tests run on the CPU even beside a GPU; GPU tests name their device."""
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+def on_the_cpu(request, monkeypatch):
+    """Results are compared to the bit, so tests run on the CPU even beside a GPU; those marked `gpu` have it."""
+    if request.node.get_closest_marker("gpu") is None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    elif not HAS_GPU:
+        pytest.skip("needs a CUDA GPU")
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from isogloss.measures.cka import CkaStream, cka_floor, cka_forms
 from isogloss.measures.registry import MEASURES
 from isogloss.measures.retrieval import METHODS, mutual, nearest, retrieve
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 
 
 def spaces(n=300, d=32):

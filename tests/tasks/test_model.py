@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS, frozen_prefix
 from isogloss.tasks.frozen_prefix import read_prefix
@@ -45,6 +46,27 @@ def fit(stack, task, items, labels, *, plan, cut=None, steps=4, dropout=False, f
 
     losses = [one["value"] for some in train(training, plan=before) for one in some if one["measure"] == "loss"]
     return model, losses
+
+
+@pytest.mark.parametrize("family", [family for family in ENCODERS if FAMILIES[family].packs])
+@pytest.mark.parametrize("cut", [None, 0, 1, 2])
+def test_items_in_a_table_have_the_losses_and_gradients_of_a_batch(family, cut, prepared):
+    stack, task, items, labels = prepared(family)
+    prefix = None if cut is None else read_prefix(stack, items, cut)
+    found = []
+    for table in (False, True):
+        model = TaskModel(stack, task, labels, seed=1).eval()
+        objective = task_objective(model, items, batch=5, seed=1, prefix=prefix, table=table)
+        model.zero_grad()
+        (part,) = objective.draw(0)
+        loss, count = objective.loss(part.rows, ""), objective.count(part.rows)
+        loss.backward()
+        gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
+        found.append((loss.item(), int(count), gradients))
+    (expected, targets, gradients), (laid, same, others) = found
+    assert laid == pytest.approx(expected, rel=1e-5) and same == targets and others.keys() == gradients.keys()
+    for name, one in gradients.items():
+        torch.testing.assert_close(others[name], one, rtol=1e-4, atol=1e-5, msg=name)
 
 
 @pytest.mark.parametrize("family", ENCODERS)

@@ -12,7 +12,6 @@ from isogloss.text.masking import IGNORE, draws, fixed_masks, mask, slots
 
 MASK, PAD, BORDER = 4, 0, 2
 POOL = torch.arange(5, 1000)
-GPU = torch.cuda.is_available()
 
 
 def generator(seed=0):
@@ -173,7 +172,7 @@ def test_nothing_is_read_back_to_the_host():
     assert found.labels.shape == (4, 5)
 
 
-@pytest.mark.skipif(not GPU, reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_a_gpu_draws_without_waiting_and_keeps_the_same_rules():
     ids, content = (one.cuda() for one in rows(500, 128, padded=True))
     pool, draw = POOL.cuda(), torch.Generator("cuda").manual_seed(0)

@@ -28,8 +28,8 @@ from isogloss.training.alignment import (
     read_sides,
     repeats,
 )
-from isogloss.training.loop import Optimisation, Settings, Training
-from isogloss.training.masked_lm import row_states
+from isogloss.training.cuda_graphs import CapturedUpdates
+from isogloss.training.loop import Optimisation, Processes, Settings, Training
 from isogloss.training.probes import Probe
 from tiny_alignment import LONGEST, own_states, pack_invented, write_models
 from tiny_training import ALONE
@@ -54,13 +54,14 @@ def pairs(models):
     return pack_invented(models["bert"], ("qaa", "qab"), ("qaa", "qac"), sentences=24)
 
 
-def made(models, pairs, how=SMALL, *, seed=0, batch=BATCH, **settings):
-    """An aligner, its objective, and a training of it."""
-    model, stack = load_masked_lm(models["bert"], device="cpu")
+def made(models, pairs, how=SMALL, *, seed=0, batch=BATCH, family="bert", shared=True, piece=None, **settings):
+    """An aligner, its objective, and a training of it; shared: sentences share rows."""
+    model, stack = load_masked_lm(models[family], device="cpu")
+    stack = stack if shared else replace(stack, family=replace(stack.family, packs=False))
     aligner = Aligner(model, stack, how, seed=seed)
     objective = align_pairs(
         aligner, pairs, borders=borders_of(stack.tokenizer), batch=batch, longest=LONGEST, seed=seed, device=CPU,
-        masking=masking_of(stack.tokenizer),
+        masking=masking_of(stack.tokenizer), piece=piece,
     )  # fmt: skip
     way = Optimisation(rate=1e-2, warm_up=0, clip=0.0)
     return (
@@ -79,6 +80,28 @@ def rows_of(objective, step=0):
     return part.rows
 
 
+def slots_of(rows, number, side=""):
+    """Where the tokens of one sentence, or pair of TLM, are in the rows of a pass, read row by row."""
+    return (rows[f"{side}texts"].flatten() == number).nonzero().squeeze(1)
+
+
+def tokens(rows, side):
+    """The ids of each sentence of one side."""
+    ids = rows[f"{side}_ids"].flatten()
+    return [tuple(ids[slots_of(rows, number, f"{side}_")].tolist()) for number in range(BATCH)]
+
+
+def masked_pair(rows, number):
+    """What TLM reads of one pair, what was there, where it is asked, and where the second sentence begins."""
+    slots, used = slots_of(rows, number), rows["labels"] != IGNORE
+    mine = torch.isin(rows["asked"], slots) & used
+    places = rows["asked"][mine] - slots[0]
+    inputs = rows["inputs"].flatten()[slots]
+    original = inputs.clone()
+    original[places] = rows["labels"][mine]
+    return inputs, original, places, len(slots) - int(rows["types"].flatten()[slots].sum())
+
+
 def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(models, pairs):
     aligner, objective, _ = made(models, pairs, replace(SMALL, contrastive=0.0))
     stack = aligner.stack
@@ -88,11 +111,8 @@ def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(m
         rows = rows_of(objective, step)
         total, used = 0.0, 0
         for row in range(BATCH):
-            length, second = int(rows["lengths"][row]), int(rows["second"][row])
-            chosen = rows["labels"][row] != IGNORE
-            places, labels = rows["places"][row][chosen], rows["labels"][row][chosen]
-            original = rows["inputs"][row].clone()
-            original[places] = labels
+            inputs, original, places, second = masked_pair(rows, row)
+            length, labels = len(inputs), original[places]
             assert not special & set(labels.tolist()) and int(places.max()) < length
             content = sum(int(one) not in special for one in original[:length])
             assert len(labels) == max(1, round(0.15 * content)) and len(set(places.tolist())) == len(places)
@@ -103,8 +123,7 @@ def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(m
             wanted[places] = labels
             types = (torch.arange(length) >= second).long()[None]
             with torch.no_grad():
-                ids = rows["inputs"][row][None, :length]
-                mean = aligner.model(input_ids=ids, token_type_ids=types, labels=wanted[None]).loss
+                mean = aligner.model(input_ids=inputs[None], token_type_ids=types, labels=wanted[None]).loss
             total, used = total + float(mean) * len(labels), used + len(labels)
         with torch.no_grad():
             found = float(objective.loss(rows, ""))
@@ -135,8 +154,9 @@ def test_contrast_is_an_explicit_loop_over_transformers_own_states(models, pairs
     rows = rows_of(objective)
 
     def vector(encoder, projection, side, row):
-        length = int(rows[f"{side}_lengths"][row])
-        states = own_states(encoder, rows[side][row], length, layer)
+        ids = torch.tensor(tokens(rows, side)[row])
+        length = len(ids)
+        states = own_states(encoder, ids, length, layer)
         pooled = states[0] if pool == "first" else states[1 : length - 1].mean(dim=0)
         with torch.no_grad():
             return normalize(projection(pooled), dim=0).double().numpy()
@@ -197,10 +217,6 @@ def repeated(folder, models):
     }  # fmt: skip
 
 
-def tokens(rows, side):
-    return [tuple(ids[:size].tolist()) for ids, size in zip(rows[side], rows[f"{side}_lengths"].tolist(), strict=True)]
-
-
 @pytest.mark.parametrize("negatives", ["queue", "batch"])
 def test_a_sentence_that_occurs_again_is_no_negative_of_itself(models, repeated, negatives):
     how = replace(SMALL, tlm=0.0, negatives=negatives, queue=18)
@@ -248,9 +264,9 @@ def side_vectors(aligner, rows, side, *, own):
         encoder.load_state_dict(aligner.key.state_dict(), strict=False)
     projection = aligner.projection if own else aligner.key_projection
     found = []
-    for ids, length in zip(rows[side], rows[f"{side}_lengths"].tolist(), strict=True):
+    for ids in map(torch.tensor, tokens(rows, side)):
         with torch.no_grad():
-            found.append(normalize(projection(own_states(encoder, ids, length, 2)[0]), dim=0).double().numpy())
+            found.append(normalize(projection(own_states(encoder, ids, len(ids), 2)[0]), dim=0).double().numpy())
     return np.stack(found)
 
 
@@ -262,8 +278,7 @@ def test_in_batch_contrast_has_no_second_encoder_and_reaches_both_sides(models, 
     rows = next(one for one in drawn if len({*tokens(one, "query"), *tokens(one, "key")}) == 2 * BATCH)
     vectors = []
     for side in ("query", "key"):
-        lengths = rows[f"{side}_lengths"].tolist()
-        states = [own_states(aligner.stack.model, rows[side][row], size, 2) for row, size in enumerate(lengths)]
+        states = [own_states(aligner.stack.model, torch.tensor(ids), len(ids), 2) for ids in tokens(rows, side)]
         vectors.append(normalize(torch.stack([one[1:-1].mean(dim=0) for one in states])).double().numpy())
     table = vectors[0] @ vectors[1].T / 0.2
     both = [table[i, i] - (logsumexp(table[i]) + logsumexp(table[:, i])) / 2 for i in range(BATCH)]
@@ -281,19 +296,12 @@ def test_coins_hang_on_seed_and_step_and_decide_which_side_is_first(models, pair
     _, mixed, _ = made(models, pairs)
     for step in range(3):
         left, right, swapped = rows_of(plain, step), rows_of(mixed, step), coins(0, step, BATCH)
-
-        def sentence(rows, side, row):
-            return rows[side][row][: int(rows[f"{side}_lengths"][row])].tolist()
-
         for row in range(BATCH):
             sides = ("key", "query") if swapped[row] else ("query", "key")
-            assert sentence(right, "query", row) == sentence(left, sides[0], row)
-            assert sentence(right, "key", row) == sentence(left, sides[1], row)
-            original = right["inputs"][row].clone()
-            used = right["labels"][row] != IGNORE
-            original[right["places"][row][used]] = right["labels"][row][used]
-            second = int(right["second"][row])
-            assert original[:second].tolist() == sentence(right, "query", row), "the query comes first in TLM, too"
+            assert tokens(right, "query")[row] == tokens(left, sides[0])[row]
+            assert tokens(right, "key")[row] == tokens(left, sides[1])[row]
+            _, original, _, second = masked_pair(right, row)
+            assert tuple(original[:second].tolist()) == tokens(right, "query")[row], "the query comes first in TLM, too"
 
 
 def test_terms_add_up_and_pieces_change_nothing_but_rounding(models, pairs):
@@ -524,22 +532,100 @@ def test_sentences_that_fit_stay_and_others_share_the_room():
             assert a >= min(first, 4) and b >= min(second, 4)
 
 
+CASES = {
+    "queue": SMALL,
+    "in-batch": replace(SMALL, negatives="batch", pooling="mean"),
+    "no TLM": replace(SMALL, negatives="batch", pooling="mean", tlm=0.0),
+    "TLM alone": replace(SMALL, contrastive=0.0, reset_positions=True),
+    "below the top": replace(SMALL, layer=1, pooling="mean", reset_positions=True),
+    "pull": replace(SMALL, negatives="batch", pull=0.1),
+}
+
+
+def gradients_of(training):
+    """The loss of the first batch and its gradients, without dropout."""
+    training.model.eval()
+    parts = training.objective.draw(0)
+    loss = sum(training.objective.loss(part.rows, part.name) for part in parts)
+    loss.backward()
+    named = training.model.named_parameters()
+    return float(loss), {name: one.grad for name, one in named if one.grad is not None}
+
+
 @pytest.mark.parametrize("family", ["bert", "modernbert", "roberta"])
-def test_states_of_padded_and_packed_rows_are_those_of_each_row_alone(models, pairs, family):
-    model, stack = load_masked_lm(models[family], device="cpu")
-    sides = read_sides([pairs["qaa-qab"]], np.zeros(4, dtype=np.int64), np.arange(4))
-    filled = fill(sides, borders_of(stack.tokenizer), stack.model.config.pad_token_id, longest=LONGEST)
-    ids, _, lengths, second = map(torch.from_numpy, filled)
-    for reset in (False, True):
-        for end_to_end in (False, True):
-            with torch.no_grad():
-                states, begins = row_states(stack[:1], ids, lengths, end_to_end=end_to_end, second=second, reset=reset)
-            for row, length in enumerate(lengths.tolist()):
-                places = torch.arange(length)
-                later = places >= second[row]
-                positions = torch.where(later & reset, places - second[row], places) + stack.first_position
-                more = {"position_ids": positions[None]}
-                if stack.tells_types:
-                    more["token_type_ids"] = later.long()[None]
-                expected = own_states(stack.model, ids[row], length, 1, **more)
-                torch.testing.assert_close(states[begins[row] + places], expected, atol=1e-5, rtol=1e-4)
+@pytest.mark.parametrize("case", CASES)
+def test_sentences_that_share_rows_have_the_losses_and_gradients_of_padded_ones(models, pairs, family, case):
+    expected, gradients = gradients_of(made(models, pairs, CASES[case], family=family, shared=False)[2])
+    found, same = gradients_of(made(models, pairs, CASES[case], family=family)[2])
+    assert found == pytest.approx(expected, rel=1e-5) and same.keys() == gradients.keys()
+    for name, one in gradients.items():
+        torch.testing.assert_close(same[name], one, rtol=1e-3, atol=2e-5, msg=name)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("piece", [None, 4])
+def test_replayed_updates_are_the_training_without_graphs(models, pairs, case, piece):
+    if piece and CASES[case].negatives == "batch":
+        pytest.skip("negatives of the batch are those of the whole batch")
+    captured, found = [], []
+    for graphs in (None, CapturedUpdates(capture=lambda function: captured.append(1) or function)):
+        aligner, _, training = made(models, pairs, CASES[case], piece=piece)
+        training._graphs = graphs
+        aligner.train()
+        for _ in range(8):
+            training.update()
+        found.append((weights(aligner), training.losses(), aligner.sums.tolist()))
+    assert captured and found[0][1:] == found[1][1:]
+    assert all(torch.equal(one, found[1][0][name]) for name, one in found[0][0].items())
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert", "roberta"])
+@pytest.mark.parametrize("reset", [False, True])
+def test_states_of_pairs_are_those_of_each_pair_alone(models, pairs, family, reset):
+    how = replace(SMALL, contrastive=0.0, reset_positions=reset)
+    for shared in (False, True):
+        aligner, objective, _ = made(models, pairs, how, family=family, shared=shared)
+        rows, stack = rows_of(objective), aligner.stack[:1]
+        if not shared:
+            texts = torch.where(rows["attention"] > 0, torch.arange(BATCH)[:, None], -1)
+        with torch.no_grad():
+            states = stack.read_table(rows | {"ids": rows["inputs"]})
+        for number in range(BATCH):
+            slots = slots_of(rows if shared else {"texts": texts}, number)
+            later = rows["types"].flatten()[slots] > 0
+            places = torch.arange(len(slots))
+            positions = torch.where(later & reset, places - int((~later).sum()), places) + stack.first_position
+            more = {"position_ids": positions[None]}
+            if stack.tells_types:
+                more["token_type_ids"] = later.long()[None]
+            expected = own_states(aligner.stack.model, rows["inputs"].flatten()[slots], len(slots), 1, **more)
+            torch.testing.assert_close(states[slots], expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("case", ["queue", "in-batch"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["as they are", "compiled"])
+def test_an_alignment_on_a_gpu_has_the_losses_it_has_without_graphs(models, pairs, case, compiled):
+    gpu, curves = torch.device("cuda"), []
+    for captured in (False, True):
+        model, stack = load_masked_lm(models["bert"], device=gpu)
+        aligner = Aligner(without_dropout(model), stack, CASES[case], seed=0)
+        drawing = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer), "longest": LONGEST}
+        objective = align_pairs(aligner, pairs, batch=BATCH, seed=0, device=gpu, compiled=compiled, **drawing)
+        settings = Settings(40, 0, Optimisation(rate=1e-3), half=True)
+        training = Training(aligner, objective, settings, Processes(0, 1, gpu))
+        training._graphs = training._graphs if captured else None
+        aligner.train()
+        for _ in range(40):
+            training.update()
+        curves.append((training.losses()[0], aligner.sums.tolist()))
+    assert sum(graph is not None for graph in training._graphs._graphs.values()) > 0
+    assert curves[1][0] == pytest.approx(curves[0][0], rel=0.02)
+    assert curves[1][1] == pytest.approx(curves[0][1], rel=0.02)
+
+
+def without_dropout(model):
+    for one in model.modules():
+        if isinstance(one, torch.nn.Dropout):
+            one.p = 0.0
+    return model

@@ -1,28 +1,27 @@
-"""Blocks as graphs: rounded up to a size they give the states and gradients of the stack itself."""
+"""Updates as graphs, and sentences laid out for them: the same training as without."""
 
-import warnings
-from dataclasses import replace
-
+import numpy as np
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
-from isogloss.stack.packing import packed_positions
-from isogloss.tasks.model import TaskModel, task_batch
+from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import join_items
-from isogloss.text.masking import mask
+from isogloss.text.batches import Sentences, size_of, table_of
+from isogloss.text.masking import IGNORE, masking_of
 from isogloss.training import checkpoints, cuda_graphs
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.cuda_graphs import Captured, CudaGraphs, filled_up, size_of
-from isogloss.training.masked_lm import masked_loss, row_loss
+from isogloss.training.cuda_graphs import CapturedUpdates, CudaGraphs
+from isogloss.training.loop import Optimisation, Processes, Settings, Training
+from isogloss.training.masked_lm import masked_sentences
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
 from tiny_tasks import read_task, write_task
 
-HAS_GPU = torch.cuda.is_available()  # asked before the tests hide it
 TOKENIZER = tiny_tokenizer()
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]
+CPU, BATCH = torch.device("cpu"), 5
 
 
 @pytest.fixture
@@ -37,68 +36,157 @@ def nli(tiny, tmp_path):
     return make
 
 
-def losses_and_gradients(model, items, batches):
-    """The loss of some batches, and the gradients of the last of them."""
-    found = []
+def sentences(count=23, seed=0):
+    """Sentences of 1 to 30 words between their special tokens."""
+    random = np.random.default_rng(seed)
+    texts = [[2, *random.integers(5, len(TOKENIZER), random.integers(1, 31)), 3] for _ in range(count)]
+    return Sentences("qaa", "text", np.concatenate(texts).astype(np.int32), np.array([*map(len, texts)]), 99, 99, 0)
+
+
+@pytest.fixture
+def masked_lm(tmp_path):
+    """`masked_lm(family, dropout, device)`: a small random masked LM on a device."""
+
+    def make(family, dropout=0.0, device=CPU):
+        config = tiny_config(family, len(TOKENIZER))
+        for name in FAMILIES[family].dropout:
+            setattr(config, name, dropout)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(3)
+            AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path / family)
+        TOKENIZER.save_pretrained(tmp_path / family)
+        return load_masked_lm(tmp_path / family, device=device)[0]
+
+    return make
+
+
+def tuning(model, *, table=True, graphs=None, device=CPU, steps=40, seed=0, half=False, text=None, rate=1e-3):
+    """A training of a masked LM on sentences; graphs: what its updates run through, none by default."""
+    objective = masked_sentences(
+        model, text or sentences(), batch=BATCH, seed=0, masking=masking_of(TOKENIZER), device=device, table=table
+    )
+    settings = Settings(steps, seed, Optimisation(rate=rate), half=half)
+    training = Training(model, objective, settings, Processes(0, 1, device))
+    if graphs is not None or device == CPU:
+        training._graphs = graphs
     model.train()
-    for chosen in batches:
-        model.zero_grad()
-        asked = task_batch(items, chosen, device=model.stack.device)
-        with torch.autocast("cuda", torch.bfloat16, enabled=model.stack.device.type == "cuda"):
-            scores = model(asked)
-        loss = model.task.loss(tuple(one.float() for one in scores), asked.gold, asked.present)
-        loss.backward()
-        found.append(loss.item())
-    return found, {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+    return training
 
 
-def without_dropout(model):
-    for one in model.modules():
-        if isinstance(one, torch.nn.Dropout):
-            one.p = 0.0
-    return model
+def losses_of(training, steps):
+    """The loss of each of some updates."""
+    found, before = [], 0.0
+    for _ in range(steps):
+        training.update()
+        total = training.losses()[0]
+        found.append(total - before)
+        before = total
+    return found
 
 
-def test_layout_is_that_of_an_explicit_loop():
-    lengths, first = [3, 1, 5], 2
-    places, borders = packed_positions(torch.tensor(lengths), tokens=9, first=first)
-    assert places.tolist() == [first + place for length in lengths for place in range(length)]
-    assert borders.tolist() == [0, 3, 4, 9]
+def test_tables_hold_every_token_once_where_an_explicit_loop_puts_it():
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        lengths = random.integers(1, 150, random.integers(1, 40))
+        table = table_of(lengths)
+        assert len(set(table.slots.tolist())) == lengths.sum() and table.texts.shape[1] % 64 == 0
+        slots, texts, positions = iter(table.slots), table.texts.ravel(), table.positions.ravel()
+        for number, length in enumerate(lengths):
+            own = [int(next(slots)) for _ in range(length)]
+            assert own == list(range(own[0], own[0] + length)), "a sentence is whole"
+            assert own[0] // table.texts.shape[1] == own[-1] // table.texts.shape[1], "and in one row"
+            assert (texts[own] == number).all() and positions[own].tolist() == list(range(length))
+        assert (texts == -1).sum() == texts.size - lengths.sum()
+        assert table.spread(np.arange(lengths.sum()), -1).ravel()[table.slots].tolist() == list(range(lengths.sum()))
 
 
 def test_sizes_are_few_and_little_is_left_over():
-    for tokens in range(1, 40_000, 7):
-        size = size_of(tokens)
-        assert tokens <= size == size_of(size) and size % cuda_graphs.SIZE == 0
-        assert size - tokens < max(cuda_graphs.SIZE, tokens / 16 + 1)
-    assert len({size_of(tokens) for tokens in range(15_000, 17_000)}) <= 5
+    for count in range(1, 3_000):
+        size = size_of(count)
+        assert count <= size == size_of(size) and size - count <= max(1, count // 4)
+    assert len({size_of(count) for count in range(1, 1_000)}) < 40
 
 
-def test_what_is_left_over_are_sentences_no_longer_than_others(nli):
-    """A batch of 16,385 tokens leaves 1,023 over, which is longer than any sentence of it."""
-    stack, _, _, _ = nli("bert")
-    seen, rows = [], 400
-    graphs = Captured(stack, rows=rows, longest=64, capture=lambda *given: seen.append(given) or None)
-    lengths = torch.full((rows,), 40)
-    lengths[:385] = 41
-    places, borders = packed_positions(lengths, tokens=16_385, first=0)
-    assert graphs.run(0, torch.zeros(16_385, stack.width), places, borders) is None
-    sizes = [len(sample[0]) for _, sample in seen]
-    assert sizes == [20_480, 17_408], "the first is larger, so that others find room in its memory"
-    for blocks, (hidden, spots, ends) in seen:
-        assert blocks.longest == 64 and int(ends.diff().max()) <= blocks.longest
-        assert len(hidden) == len(spots) == int(ends[-1]) and len(ends) == rows + 1 + 1_024 // 64
+@pytest.mark.parametrize("family", PACKING)
+def test_sentences_in_a_table_have_the_losses_and_gradients_of_padded_ones(family, masked_lm):
+    found = []
+    for table in (False, True):
+        model = masked_lm(family)
+        training = tuning(model, table=table)
+        model.eval()
+        rows = training.objective.draw(0)[0].rows
+        loss = training.objective.loss(rows, "")
+        loss.backward()
+        assert ("texts" in rows) == table and training.objective.captured == table
+        gradients = {name: one.grad for name, one in model.named_parameters() if one.grad is not None}
+        found.append((loss.item(), int(training.objective.count(rows)), gradients))
+    (padded, count, expected), (laid, same, gradients) = found
+    assert laid == pytest.approx(padded, rel=1e-5) and count == same and gradients.keys() == expected.keys()
+    for name, one in expected.items():
+        torch.testing.assert_close(gradients[name], one, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_whatever_is_left_over_is_filled_up_to_its_end():
-    for longest in (1, 7, 64, 100, 512):
-        ends = set()
-        for tokens in range(16_385, 17_408, 13):
-            found = filled_up(torch.tensor([0, tokens]), tokens, 17_408, longest=longest)
-            more = found.diff()[1:].tolist()
-            assert found[:2].tolist() == [0, tokens] and found[-1] == 17_408 and 0 <= min(more) <= max(more) <= longest
-            ends.add(len(found))
-        assert len(ends) == 1, "a graph is of one number of sentences"
+def test_places_that_are_asked_for_have_room_even_in_sentences_of_one_word(masked_lm):
+    ids, lengths = np.tile(np.array([2, 7, 3], dtype=np.int32), 40), np.full(40, 3)
+    text = Sentences("qaa", "short", ids, lengths, 40, 40, 0)
+    objective = masked_sentences(
+        masked_lm("bert"), text, batch=40, seed=0, masking=masking_of(TOKENIZER), device=CPU, table=True
+    )
+    rows = objective.draw(0)[0].rows
+    assert int(objective.count(rows)) == 40 and (rows["labels"] != IGNORE).sum() == 40
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert"])
+def test_replayed_updates_are_the_training_without_graphs(family, masked_lm):
+    """The stand-in computes a captured update again from the memory that the graph would read."""
+    captured = []
+    graphs = CapturedUpdates(capture=lambda function: captured.append(1) or function)
+    expected = losses_of(tuning(masked_lm(family, dropout=0.1)), 12)
+    training = tuning(masked_lm(family, dropout=0.1), graphs=graphs)
+    assert losses_of(training, 12) == expected, "dropout too is the same"
+    shapes = [tuple(training.objective.draw(step)[0].rows["inputs"].shape) for step in range(12)]
+    assert len(captured) == sum(shapes.count(shape) > 1 for shape in set(shapes)) > 0, "each from its second batch on"
+
+
+def test_other_weights_and_modes_have_graphs_of_their_own(nli):
+    stack, task, items, labels = nli("bert")
+    model, captured = TaskModel(stack, task, labels, seed=1), []
+    objective = task_objective(model, items, batch=13, seed=1, table=True)
+    training = Training(model, objective, Settings(20, 0, Optimisation(rate=0.0)), Processes(0, 1, CPU))
+    training._graphs = CapturedUpdates(capture=lambda function: captured.append(1) or function)
+    model.train()
+
+    def twice():
+        training.update(), training.update()
+        return len(captured)
+
+    assert twice() == 1 == twice(), "every batch has all items, so all have one shape"
+    stack.blocks[0].requires_grad_(False)
+    assert twice() == 2
+    model.hold(1)
+    assert twice() == 3 == twice(), "a frozen block drops nothing any more"
+
+
+def test_the_number_of_graphs_is_bounded(masked_lm, monkeypatch):
+    monkeypatch.setattr(cuda_graphs, "MOST", 1)
+    captured = []
+    graphs = CapturedUpdates(capture=lambda function: captured.append(1) or function)
+    expected = losses_of(tuning(masked_lm("bert")), 12)
+    assert losses_of(tuning(masked_lm("bert"), graphs=graphs), 12) == expected and len(captured) == 1
+
+
+def test_what_cannot_be_captured_runs_all_the_same(masked_lm):
+    def fail(function):
+        function()  # a capture that breaks off leaves gradients behind
+        raise RuntimeError("no graph today")
+
+    model = masked_lm("bert")
+    expected = losses_of(tuning(masked_lm("bert"), rate=0.0), 12)
+    with pytest.warns(UserWarning, match="without a CUDA graph.*no graph today"):
+        training = tuning(model, graphs=CapturedUpdates(capture=fail), rate=0.0)
+        found = losses_of(training, 12)
+    assert all(weight.grad is None for weight in model.parameters())
+    assert found[0] == expected[0]
 
 
 def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
@@ -119,169 +207,96 @@ def test_checkpoints_put_weights_back_where_graphs_read_them(nli, tmp_path):
 def test_graphs_share_a_pool_until_a_capture_breaks_off_in_it(monkeypatch):
     pools, streams, handles = [], [], iter(range(9))
 
-    def graphed(blocks, sample, *, pool, **_):
-        pools.append(pool)
-        if len(pools) == 3:
-            raise RuntimeError("no graph today")
-        return blocks
+    class Graph:
+        replay = None
+
+    class Capturing:
+        def __init__(self, graph, *, pool, capture_error_mode):
+            pools.append(pool)
+
+        def __enter__(self):
+            if len(pools) == 3:
+                raise RuntimeError("no graph today")
+
+        def __exit__(self, *_):
+            return False
 
     for name, stand_in in {
-        "graph_pool_handle": lambda: next(handles), "make_graphed_callables": graphed,
+        "graph_pool_handle": lambda: next(handles), "graph": Capturing, "CUDAGraph": Graph,
         "current_stream": lambda: "the stream of the step", "set_stream": streams.append,
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    mismatch = "set_warn_on_accumulate_grad_stream_mismatch"
-    monkeypatch.setattr(torch.autograd.graph, mismatch, lambda warn: None, raising=False)
     capture, other = CudaGraphs(), CudaGraphs()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # autocast finds no GPU
-        capture(None, ()), capture(None, ())
-        with pytest.raises(RuntimeError, match="no graph today"):
-            capture(None, ())
-        assert streams == ["the stream of the step"], "torch may leave its own current"
-        capture(None, ()), other(None, ()), capture(None, ())
+    capture(list), capture(list)
+    with pytest.raises(RuntimeError, match="no graph today"):
+        capture(list)
+    assert streams == ["the stream of the step"], "torch may leave its own current"
+    capture(list), other(list), capture(list)
     assert pools == [0, 0, 0, 1, 2, 1]
 
 
-def test_modes_and_gradients_have_graphs_of_their_own(nli):
-    """A graph of evaluation mode drops nothing, one without gradients has no way back."""
-    stack, task, items, labels = nli("bert")
-    count = []
-    graphs = Captured(stack, rows=3, longest=64, capture=lambda blocks, sample: count.append(sample[0]) or blocks)
-    batch = task_batch(items, [0, 1, 2], device=stack.device).batch
-    for number, training in enumerate((True, False), 1):
-        stack.model.train(training)
-        assert graphs.top(batch).requires_grad and graphs.top(batch).requires_grad
-        assert len(count) == number and count[-1].requires_grad
-    with torch.no_grad():
-        assert not graphs.top(batch).requires_grad
-    assert len(count) == 3 and not count[-1].requires_grad
-    assert graphs.top(batch).requires_grad and len(count) == 3
+# --- on a GPU --------------------------------------------------------------------------------------------------------
 
 
-def test_a_capture_leaves_the_draws_of_its_step_alone(nli):
-    stack, _, items, _ = nli("bert")
-    batch = task_batch(items, [0, 1, 2], device=stack.device).batch
-
-    def capture(blocks, sample):
-        torch.rand(7)
-        return blocks
-
-    graphs, drawn = Captured(stack, rows=3, longest=64, capture=capture), []
-    stack.model.eval()
-    for _ in range(2):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(5)
-            graphs.top(batch)
-            drawn.append(torch.rand(1))
-    assert torch.equal(*drawn)
+@pytest.mark.gpu
+@pytest.mark.parametrize("family", ["bert", "modernbert", "roberta"])
+def test_losses_agree_with_those_without_graphs_over_300_updates(family, masked_lm):
+    gpu = torch.device("cuda")
+    curves = []
+    for captured in (False, True):
+        training = tuning(masked_lm(family, device=gpu), device=gpu, steps=300, half=True)
+        if not captured:
+            training._graphs = None
+        curves.append(np.array(losses_of(training, 300)).reshape(30, 10).mean(axis=1) / BATCH)
+    assert any(graph is not None for graph in training._graphs._graphs.values())
+    np.testing.assert_allclose(curves[1], curves[0], atol=0.01 * curves[0].max())
+    assert curves[0][-1] < curves[0][0]
 
 
-@pytest.mark.parametrize("family", PACKING)
-def test_rounded_up_batches_change_nothing(family, nli):
-    stack, task, items, labels = nli(family)
-    batches = [[0, 3, 5, 1], [2, 4, 6, 7]]
-    plain = without_dropout(TaskModel(stack, task, labels, seed=1))
-    expected, gradients = losses_and_gradients(plain, items, batches)
-    model = without_dropout(TaskModel(stack, task, labels, seed=1))
-    asked = []
-
-    def capture(blocks, sample):
-        asked.append([len(one) for one in sample])
-        return blocks
-
-    model.captured = Captured(stack, rows=4, longest=64, capture=capture)
-    found, same = losses_and_gradients(model, items, batches)
-    assert asked == [[cuda_graphs.SIZE, cuda_graphs.SIZE, 4 + 1 + cuda_graphs.SIZE // 64]], (
-        "both batches have the size of one graph"
-    )
-    assert found == pytest.approx(expected, rel=1e-5)
-    assert same.keys() == gradients.keys()
-    for name, one in gradients.items():
-        torch.testing.assert_close(same[name], one, rtol=1e-4, atol=1e-6, msg=name)
+@pytest.mark.gpu
+def test_dropout_of_replays_differs_between_updates_and_follows_the_seed(masked_lm):
+    gpu, text = torch.device("cuda"), sentences(count=BATCH)  # every batch has all of them, in one shape
+    found = {}
+    for name, seed, rate in (("one", 1, 0.5), ("again", 1, 0.5), ("another", 2, 0.5), ("none", 1, 0.0)):
+        training = tuning(masked_lm("bert", dropout=rate, device=gpu), device=gpu, seed=seed, text=text, rate=0.0)
+        training.objective = fixed_masks(training.objective)
+        found[name] = losses_of(training, 8)
+        assert sum(graph is not None for graph in training._graphs._graphs.values()) == 1
+    assert found["one"] == pytest.approx(found["again"], rel=1e-5)
+    assert len({round(value, 3) for value in found["one"]}) == 8, "weights and masks are the same: dropout is not"
+    assert found["none"] == pytest.approx([found["none"][0]] * 8, rel=1e-5)
+    assert all(abs(one - other) > 1e-3 for one, other in zip(found["one"], found["another"], strict=True))
 
 
-def test_another_graph_for_other_weights_and_none_for_other_rows(nli):
-    stack, task, items, labels = nli("bert")
-    model = TaskModel(stack, task, labels, seed=1)
-    count = []
-    model.captured = Captured(stack, rows=3, longest=64, capture=lambda blocks, sample: count.append(1) or blocks)
-    losses_and_gradients(model, items, [[0, 1, 2]])
-    losses_and_gradients(model, items, [[0, 1]])  # the last of an epoch is smaller
-    assert len(count) == 1
-    for one in stack.blocks[0].parameters():
-        one.requires_grad_(False)
-    losses_and_gradients(model, items, [[0, 1, 2]])
-    assert len(count) == 2
-    for block in stack.blocks:
-        block.requires_grad_(False)
-    losses_and_gradients(model, items, [[0, 1, 2]])
-    assert len(count) == 2, "nothing of the blocks trains"
+def fixed_masks(objective):
+    """The objective with the batch of its first step at every step."""
+    rows = objective.draw(0)
+    object.__setattr__(objective, "draw", lambda step: rows)
+    return objective
 
 
-def test_what_cannot_be_captured_runs_all_the_same(nli):
-    stack, task, items, labels = nli("modernbert")
-    expected, _ = losses_and_gradients(without_dropout(TaskModel(stack, task, labels, seed=1)), items, [[0, 1]])
-    model = without_dropout(TaskModel(stack, task, labels, seed=1))
-
-    def fail(blocks, sample):
-        raise RuntimeError("no graph today")
-
-    model.captured = Captured(stack, rows=2, longest=64, capture=fail)
-    with pytest.warns(UserWarning, match="without a CUDA graph.*no graph today"):
-        found, _ = losses_and_gradients(model, items, [[0, 1]])
-    assert found == pytest.approx(expected, rel=1e-6)
-
-
-def masked_rows(seed=0):
-    """Rows of a masked batch of three sentences, padded, as `masked_sentences` draws them."""
-    lengths = torch.tensor([9, 4, 7])
-    ids = torch.randint(5, 40, (3, 9), generator=torch.Generator().manual_seed(seed))
-    text = torch.arange(9) < lengths[:, None]
-    ids = ids.masked_fill(~text, 0)
-    found = mask(ids, text, mask_id=4, pool=torch.arange(5, 40), generator=torch.Generator().manual_seed(1), share=0.3)
-    rows = {"inputs": found.inputs, "places": found.places, "labels": found.labels}
-    return rows | {"attention": text.long(), "lengths": lengths}
+@pytest.mark.gpu
+def test_no_update_waits_for_the_gpu(masked_lm):
+    gpu = torch.device("cuda")
+    training = tuning(masked_lm("bert", dropout=0.1, device=gpu), device=gpu, half=True, text=sentences(count=BATCH))
+    losses_of(training, 3)
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(5):
+            training.update()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert training.losses()[1] > 0
 
 
-@pytest.mark.parametrize("family", PACKING)
-def test_masked_sentences_end_to_end_have_the_loss_and_gradients_of_padded_ones(family, tmp_path):
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(3)
-        AutoModelForMaskedLM.from_config(tiny_config(family, len(TOKENIZER))).save_pretrained(tmp_path)
-    TOKENIZER.save_pretrained(tmp_path)
-    model, stack = load_masked_lm(tmp_path, device="cpu")
-    without_dropout(model).train()
-    rows = masked_rows()
-    expected = masked_loss(model, rows)
-    expected.backward()
-    gradients = {name: one.grad.clone() for name, one in model.named_parameters() if one.grad is not None}
-    model.zero_grad()
-    graphs = Captured(replace(stack, pack=True), rows=3, longest=9, capture=lambda blocks, sample: blocks)
-    found = row_loss(model, stack, rows, end_to_end=True, graphs=graphs)
-    found.backward()
-    assert found.item() == pytest.approx(expected.item(), rel=1e-5)
-    for name, one in model.named_parameters():
-        if name in gradients:
-            torch.testing.assert_close(one.grad, gradients[name], rtol=1e-4, atol=1e-5, msg=name)
-    smaller = {key: one[:2] for key, one in rows.items()}  # no graph takes it
-    assert graphs.run(0, torch.zeros(13, stack.width), torch.arange(13), torch.tensor([0, 9, 13])) is None
-    without_graph = row_loss(model, stack, smaller, end_to_end=True, graphs=graphs)
-    assert without_graph.item() == pytest.approx(masked_loss(model, smaller).item(), rel=1e-5)
-
-
-@pytest.mark.skipif(not HAS_GPU, reason="needs a GPU")
-def test_a_graph_gives_the_losses_and_gradients_of_the_blocks(nli, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)  # hidden, it would switch autocast off
-    stack, task, items, labels = nli("modernbert", torch.device("cuda"))
-    batches = [[0, 3, 5, 1], [2, 4, 6, 7], [1, 2, 3, 4]]
-    plain = without_dropout(TaskModel(stack, task, labels, seed=1, half=True))
-    assert plain.stack.packs
-    expected, gradients = losses_and_gradients(plain, items, batches)
-    model = without_dropout(TaskModel(stack, task, labels, seed=1, half=True))
-    model.captured = Captured(model.stack, rows=4, longest=64)
-    found, same = losses_and_gradients(model, items, batches)
-    assert any(graph is not None for graph in model.captured._graphs.values())
-    assert found == pytest.approx(expected, rel=0.02)
-    for name, one in gradients.items():
-        assert torch.cosine_similarity(same[name].flatten(), one.flatten(), dim=0) > 0.99, name
+@pytest.mark.gpu
+def test_the_rate_of_replays_follows_the_schedule(masked_lm):
+    gpu = torch.device("cuda")
+    training = tuning(masked_lm("bert", device=gpu), device=gpu, steps=20, text=sentences(count=BATCH))
+    moved = []
+    for _ in range(20):
+        before = [weight.detach().clone() for weight in training.model.parameters()]
+        training.update()
+        after = training.model.parameters()
+        moved.append(max(float((one - other).abs().max()) for one, other in zip(after, before, strict=True)))
+    assert moved[-1] < 0.3 * moved[5], "the rate falls to nothing, and so do the steps"

@@ -318,6 +318,7 @@ def test_a_model_that_is_no_number_is_refused_before_a_probe_looks_at_it():
     assert seen == [0, 2]
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_dropout_on_a_gpu_that_is_not_the_first_is_new_at_each_step():
     from isogloss.seeds import seeded
@@ -345,7 +346,7 @@ def test_cudnn_attention_runs_only_where_its_gradients_are_sound(sound):
     assert before and seen == [sound] and enabled() == before
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 def test_gradients_of_masked_attention_over_64_tokens_are_numbers_on_a_gpu():
     """cuDNN's kernel divided by nothing where all scores of a query were below -88 (pytorch issue 196678)."""
     query, key, value = (torch.randn(2, 1, 64, 64, device="cuda") for _ in range(3))

@@ -6,9 +6,10 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from isogloss.errors import InputError
+from isogloss.text.batches import fit
 from isogloss.text.masking import IGNORE, Masking, slots
 from isogloss.text.sampling import ItemSampler, Sampler
-from isogloss.text.streams import fit, texts_of
+from isogloss.text.streams import texts_of
 from isogloss.training import masked_lm as masked_lm_module
 from isogloss.training.loop import Optimisation, Processes, Settings, Training
 from isogloss.training.masked_lm import coins, masked_lm, masked_loss

@@ -29,7 +29,6 @@ from isogloss.training.perplexities import perplexity_probe
 from tiny_models import ENCODERS, TEXT, tiny_config, tiny_tokenizer
 from tiny_training import ALONE
 
-HAS_GPU = torch.cuda.is_available()  # asked before the tests hide it
 CPU = torch.device("cpu")
 TOKENIZER = tiny_tokenizer()
 MARKS, MASK = marks_of(TOKENIZER), TOKENIZER.mask_token_id
@@ -417,7 +416,7 @@ def test_examples():
     assert doctest.testmod(batches).failed == 0
 
 
-@pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize("family", ENCODERS)
 def test_half_precision_on_a_gpu_stays_close_to_the_cpu(family):
     model = tiny_masked_lm(family)

@@ -8,9 +8,7 @@ from isogloss.text.corpora import Corpus
 from isogloss.vectors import vectors
 from tiny_models import ENCODERS, TEXT
 
-HAS_GPU = torch.cuda.is_available()  # asked before the tests hide it
-
-pytestmark = pytest.mark.skipif(not HAS_GPU, reason="needs a CUDA device")
+pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("family", ENCODERS)

@@ -143,7 +143,7 @@ def align(
     longest = stack.max_length if length is None else length
     _refuse_mistakes(how, stack, longest=longest, batch=batch, micro_batch=micro_batch)
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
-    settings = Settings(steps, seed, schedule, report, micro_batch, training_options.half_precision(dtype, hardware))
+    settings = Settings(steps, seed, schedule, report, half=training_options.half_precision(dtype, hardware))
     require(packed is None or not Path(packed).is_file(), f"--packed {packed} is a file; give a folder")
     languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
     given = training_options.parallel_texts(bitext, languages) if bitext else []
@@ -170,7 +170,7 @@ def align(
             without_dropout(source)
         aligner = Aligner(source, stack, how, seed=seed)
         drawing: dict[str, Any] = {"batch": batch, "longest": longest, "exponent": exponent, "seed": seed}
-        drawing |= {"half": settings.half, "compiled": compiled == "yes"}
+        drawing |= {"piece": micro_batch, "compiled": compiled == "yes"}
         marks: dict[str, Any] = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer)}
         objective = align_pairs(aligner, pairs.streams, device=hardware, **drawing, **marks)
         training = Training(aligner, objective, settings, join(hardware))

@@ -37,7 +37,6 @@ from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import joined_corpus
 from isogloss.text.sampling import hash_fraction
 from isogloss.training.checkpoints import Checkpoints, finish, finished
-from isogloss.training.cuda_graphs import Captured, drops_attention
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models, steps_in_epoch
 from isogloss.training.masked_lm import masked_sentences
@@ -235,12 +234,9 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 def sentence_training(
     model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
-    """The training of a masked LM on sentences; on a GPU, in bfloat16, its blocks run as CUDA graphs where they can."""
-    graphs, packed = None, replace(stack, pack=True)
-    packs = stack.device.type == "cuda" and settings.half and packed.packs
-    if packs and not attend_padding and not drops_attention(stack):
-        graphs = Captured(packed, rows=batch, longest=int(sentences.lengths.max()))
-    how: dict[str, Any] = {"attend_padding": attend_padding, "graphs": graphs, "masking": masking_of(stack.tokenizer)}
+    """The training of a masked LM on sentences; on a GPU, updates are replayed as CUDA graphs where they can be."""
+    table = stack.device.type == "cuda" and stack.family.packs and not attend_padding
+    how: dict[str, Any] = {"attend_padding": attend_padding, "table": table, "masking": masking_of(stack.tokenizer)}
     objective = masked_sentences(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
     return Training(model, objective, settings, join(stack.device))
 

@@ -174,7 +174,7 @@ def transfer(
             if switching:  # items are others in each epoch
                 encoded: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
                 changing = partial(task_sets.switched_items, sets, trained, switching, number, **encoded)
-                drawing |= {"changing": changing, "longest": tokens}
+                drawing["changing"] = changing
             objective = task_objective(learner, trained, **drawing)
             training = Training(learner, objective, settings, join(learner.stack.device))
             scoring: dict[str, Any] = {"prefixes": prefixes, "dtype": autocast, "every": probe or epoch}

@@ -176,6 +176,22 @@ class Stack:
             raise InputError(f"{self.name} is a {self.family.kind}: of its blocks only the states are read")
         return self.cuts[1:]
 
+    def read_table(self, table: Mapping[str, Tensor], hidden: Tensor | None = None) -> Tensor:
+        """The states of the last cut, (rows * length, width), of texts laid out in rows, one or several to a row.
+
+        table: ids, and what `table_arguments` takes, (rows, length) each. hidden (rows, length, width) enters at
+        `first` instead of ids. Nothing waits for the device, and shapes depend on shapes alone.
+        """
+        given = table_arguments(self.model, self.family, table)
+        if hidden is None:
+            states: Tensor = self._body(input_ids=table["ids"], **given)[0]
+        elif self.first == self.last:
+            states = hidden
+        else:
+            given.pop("token_type_ids", None)  # belongs to the embeddings, which are passed by
+            states = self._body_from_hidden(inputs_embeds=hidden, **given)[0]
+        return states.flatten(0, 1)
+
     def head_input(self, top: Tensor) -> Tensor:
         """What a head reads: the top cut, after the final norm where the model has one."""
         return top if self.family.norm is None else self.model.get_submodule(self.family.norm)(top)
@@ -405,6 +421,29 @@ def first_position(model: Any, family: Family) -> int:
 def tells_types(model: Any, family: Family) -> bool:
     """Whether the embeddings tell the second sentence of a pair from the first."""
     return family.token_types and getattr(model.config, "type_vocab_size", 1) > 1
+
+
+def table_arguments(model: Any, family: Family, table: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The arguments by which a base model reads rows, in which no text sees another.
+
+    table: (rows, length) each: texts, the number of the text each token is of, and positions, where a row has several
+    texts; or attention, 1 for text and 0 for padding, where each has one, and positions where they are not 0, 1, 2, ...
+    Of pairs, types tell the second side. None of these is needed where all of every row is one text.
+    """
+    given: dict[str, Any] = {"attention_mask": table.get("attention")}
+    if "texts" in table:
+        texts = table["texts"]
+        mask = (texts[:, :, None] == texts[:, None, :])[:, None]  # (rows, 1, length, length)
+        given["attention_mask"] = mask
+        if window := getattr(model.config, "sliding_window", None):  # of layers that see their neighbourhood only
+            places = torch.arange(texts.shape[1], device=texts.device)  # a text is in one piece
+            near = (places[:, None] - places).abs() <= window
+            given["attention_mask"] = {"full_attention": mask, "sliding_attention": mask & near}
+    if "positions" in table:
+        given["position_ids"] = table["positions"] + first_position(model, family)
+    if "types" in table and tells_types(model, family):
+        given["token_type_ids"] = table["types"]
+    return given
 
 
 @contextmanager

@@ -41,8 +41,11 @@ class Prefix:
     def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
         """The states of some items, end to end, in float32: (tokens, width)."""
         tokens = torch.from_numpy(self.items.tokens(chosen))
-        states = self.kept[tokens.to(self.kept.device, non_blocking=True)]
-        states = states.to(device, non_blocking=True).float()
+        return self.at(tokens.to(self.kept.device, non_blocking=True), device)
+
+    def at(self, tokens: Tensor, device: torch.device | None = None) -> Tensor:
+        """The states of some tokens, by their numbers in all items, in float32: (...) -> (..., width)."""
+        states = self.kept[tokens].to(device or self.kept.device, non_blocking=True).float()
         return states if self.turn is None else self.turn(states)
 
 

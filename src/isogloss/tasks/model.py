@@ -23,10 +23,9 @@ from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.task import Items, Labels, Prediction, Task
-from isogloss.text.batches import Batch, group, padded_rows
+from isogloss.text.batches import Batch, group, padded_rows, size_of, table_of
 from isogloss.text.masking import IGNORE
-from isogloss.training.cuda_graphs import Captured, drops_attention
-from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
+from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
 from isogloss.training.probes import arithmetic
 
 
@@ -50,8 +49,7 @@ class TaskModel(nn.Module):
 
     dropout: whether frozen layers keep their dropout. half: whether it computes in bfloat16, in which a GPU runs
     sentences end to end; its variable-length kernel knows no dropout, so a model whose attention has some is padded
-    while it trains. still: the same stack, as it runs in evaluation mode. captured: its blocks as CUDA graphs, where it
-    trains with any.
+    while it trains. still: the same stack, as it runs in evaluation mode.
     """
 
     def __init__(
@@ -60,7 +58,7 @@ class TaskModel(nn.Module):
         super().__init__()
         self.stack, self.still, self.task, self.labels, self.dropout = stack, stack, task, labels, dropout
         if stack.device.type == "cuda":
-            self.stack = replace(stack, pack=half and not drops_attention(stack))
+            self.stack = replace(stack, pack=half and not _drops_attention(stack))
             self.still = replace(stack, pack=half)
         self.encoder = stack.model
         with seeded(seed_of(seed, "head")):
@@ -68,7 +66,6 @@ class TaskModel(nn.Module):
         self.head.to(stack.device)
         self._frozen: list[nn.Module] = []
         self._uppers: dict[tuple[int, bool], Stack] = {}
-        self.captured: Captured | None = None
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
         """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
@@ -89,31 +86,71 @@ class TaskModel(nn.Module):
 
     def forward(self, asked: TaskBatch, prefix: Prefix | None = None) -> tuple[Tensor, ...]:
         """The task's scores in float32; prefix: the states of the items at a cut, where they are known."""
+        hidden = None if prefix is None else prefix.states(asked.numbers, self.stack.device)
+        stack = self._from(None if prefix is None else prefix.cut)
+        states = stack.read(asked.batch, [stack.last], hidden=hidden)[stack.last]  # (tokens, width)
+        return self.score(states, asked.index, asked.present)
+
+    def score_table(self, table: Rows, prefix: Prefix | None = None) -> tuple[Tensor, ...]:
+        """The same of items laid out in rows, as `table_rows` gives them."""
+        hidden = None if prefix is None else prefix.at(table["tokens"])  # (rows, length, width)
+        states = self._from(None if prefix is None else prefix.cut).read_table(table, hidden)
+        return self.score(states, table["index"], table["present"])
+
+    def score(self, states: Tensor, index: Tensor, present: Tensor) -> tuple[Tensor, ...]:
+        """What the head says of states of the top cut, (n, width), of which `index` (rows, k) are asked for."""
+        # Not `states[index]`, whose gradient is added up place by place, one after the other.
+        chosen = torch.index_select(self.stack.head_input(states), 0, index.flatten()).view(*index.shape, -1)
+        chosen = chosen * present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
+        return tuple(score.float() for score in self.head(chosen, present))
+
+    def _from(self, cut: int | None) -> Stack:
+        """The stack as it runs in the mode of the moment, from a cut on or from text."""
         stack = self.stack if self.training else self.still
-        graphs, top = self.captured if self.training else None, stack.last
-        cut = 0 if prefix is None else prefix.cut
-        hidden = None if prefix is None else prefix.states(asked.numbers, stack.device)
-        states = None if graphs is None else graphs.top(asked.batch, hidden, cut)
-        if states is None and hidden is not None and cut == top:
-            states = hidden
-        elif states is None:
-            run = stack if hidden is None else self._uppers.setdefault((cut, self.training), stack[cut:])
-            states = run.read(asked.batch, [top], hidden=hidden)[top]
-        states = stack.head_input(states)  # (tokens, width)
-        chosen = states[asked.index] * asked.present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
-        return tuple(score.float() for score in self.head(chosen, asked.present))
+        return stack if cut is None else self._uppers.setdefault((cut, self.training), stack[cut:])
+
+
+def _drops_attention(stack: Stack) -> bool:
+    """Whether attention drops weights while it trains, which the variable-length kernel does not know."""
+    names = ("attention_dropout", "attention_probs_dropout_prob")
+    return any(getattr(stack.model.config, name, 0.0) for name in names)
 
 
 def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
     """Some items as one batch, in this order."""
     numbers = np.asarray(chosen)
+    arrays = _asked(items, numbers, np.arange(int(items.lengths[numbers].sum())))
+    moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
+    return TaskBatch(numbers, items.batch(numbers, device), *moved)
+
+
+def table_rows(items: Items, numbers: np.ndarray, *, padding: int) -> dict[str, np.ndarray]:
+    """Some items laid out in rows, in few shapes: what a stack reads, what is asked, and which tokens of all they are.
+
+    (rows, length): ids, positions, texts, types, tokens; then index, present and gold as of a `TaskBatch`, of places
+    whose number is rounded up; and targets (items,).
+    """
+    tokens, table = items.tokens(numbers), table_of(items.lengths[numbers])
+    rows = {"ids": table.spread(items.ids[tokens], padding), "positions": table.positions, "texts": table.texts}
+    rows |= {"types": table.spread(items.types[tokens]), "tokens": table.spread(tokens)}
+    places = int(items.counts[numbers].max())
+    width = size_of(places) if places > 1 else places
+    rows |= dict(zip(("index", "present", "gold"), _asked(items, numbers, table.slots, width), strict=True))
+    return rows | {"targets": items.targets[numbers]}
+
+
+def _asked(items: Items, numbers: np.ndarray, slots: np.ndarray, width: int = 0) -> tuple[np.ndarray, ...]:
+    """Index, present and gold of a batch of items; slots: where the state of each of their tokens is, end to end.
+
+    width: the least number of places in a row.
+    """
     flat, present = padded_rows(numbers, np.cumsum(items.counts) - items.counts, items.counts)  # (rows, k)
+    more = (0, 0), (0, max(0, width - flat.shape[1]))
+    flat, present = np.pad(flat, more), np.pad(present, more)
     lengths = items.lengths[numbers]
     start = np.cumsum(lengths) - lengths
-    index = np.where(present, start[:, None] + items.places[flat], 0)
-    gold = np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k, c)
-    moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in (index, present, gold)]
-    return TaskBatch(numbers, items.batch(numbers, device), *moved)
+    index = slots[np.where(present, start[:, None] + items.places[flat], 0)]
+    return index, present, np.where(present[..., None], items.gold[flat], IGNORE)  # (rows, k), (rows, k), (rows, k, c)
 
 
 def task_objective(
@@ -124,17 +161,19 @@ def task_objective(
     seed: int,
     prefix: Prefix | None = None,
     changing: Callable[[int], Items] | None = None,
-    longest: int | None = None,
+    table: bool | None = None,
 ) -> Objective:
     """Learn a task: `batch` items a step, every one of them once an epoch, in an order drawn from seed and epoch.
 
     The loss is the task's, a mean over targets (pairs, words). prefix: the frozen layers' states of these items.
-    changing(epoch): the items of an epoch, where they are others each time, `longest` the most tokens one may have. An
-    epoch has as many steps as `items` make; where an epoch has more items, or fewer, its steps have.
+    changing(epoch): the items of an epoch, where they are others each time. An epoch has as many steps as `items` make;
+    where an epoch has more items, or fewer, its steps have. table: whether items are laid out several to a row, in few
+    shapes, so that an update can be captured; by default on a GPU, where the family allows and memory has room.
     """
-    device, steps = model.stack.device, steps_in_epoch(items, batch)
-    if device.type == "cuda" and model.stack.packs:
-        model.captured = Captured(model.stack, rows=batch, longest=longest or int(items.lengths.max()))
+    device, steps, family = model.stack.device, steps_in_epoch(items, batch), model.stack.family
+    if table is None:
+        table = device.type == "cuda" and family.packs and (prefix is None or prefix.kept.is_cuda)
+    padding = model.encoder.config.pad_token_id or 0
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> np.ndarray:
@@ -147,18 +186,23 @@ def task_objective(
     def draw(step: int) -> list[Part]:
         epoch, number = divmod(step, steps)
         chosen = order(epoch)[_step_rows(len(now(epoch)), number, steps=steps, batch=batch)]
+        if table:
+            rows = table_rows(now(epoch), chosen, padding=padding)
+            return [Part({name: to_device(values, device) for name, values in rows.items()})]
         # Attention takes one length at a time.
         chosen = chosen[np.argsort(-now(epoch).lengths[chosen], kind="stable")]
         return [Part({"items": torch.from_numpy(chosen), "epoch": torch.full((len(chosen),), epoch)})]
 
     def loss(rows: Rows, name: str) -> Tensor:
+        if table:
+            return model.task.loss(model.score_table(rows, prefix), rows["gold"], rows["present"])
         asked = task_batch(now(int(rows["epoch"][0])), rows["items"].numpy(), device=device)
         return model.task.loss(model(asked, prefix), asked.gold, asked.present)
 
-    def count(rows: Rows) -> int:
-        return int(now(int(rows["epoch"][0])).targets[rows["items"].numpy()].sum())
+    def count(rows: Rows) -> Tensor | int:
+        return rows["targets"].sum() if table else int(now(int(rows["epoch"][0])).targets[rows["items"].numpy()].sum())
 
-    return Objective(draw, loss, count)
+    return Objective(draw, loss, count, captured=table)
 
 
 def _step_rows(count: int, number: int, *, steps: int, batch: int) -> slice:

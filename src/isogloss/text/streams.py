@@ -179,33 +179,6 @@ def read_spans(
     return ids, sizes
 
 
-def fit(lengths: Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Put texts together into few rows of `length` tokens: the row of each, and its place there, (texts,) int64 each.
-
-    Long texts come first, each into the row that it fills best (best fit decreasing), which leaves little room unused.
-
-    >>> rows, places = fit([3, 6, 4, 5], 10)
-    >>> rows.tolist(), places.tolist()
-    ([1, 0, 0, 1], [5, 0, 6, 0])
-    """
-    rows, places = np.empty((2, len(lengths)), dtype=np.int64)
-    having: list[list[int]] = [[] for _ in range(length + 1)]  # the rows that have so much room left
-    rooms, count = 0, 0  # bit r: there is a row with room r
-    for text in sorted(range(len(lengths)), key=lambda text: -lengths[text]):
-        size = lengths[text]
-        fitting = rooms >> size
-        room = size + (fitting & -fitting).bit_length() - 1 if fitting else length
-        if fitting:
-            row = having[room].pop()
-            rooms ^= 0 if having[room] else 1 << room
-        else:
-            row, count = count, count + 1
-        rows[text], places[text] = row, length - room
-        having[room - size].append(row)
-        rooms |= 1 << (room - size)
-    return rows, places
-
-
 def lay_out(
     sides: Sequence[PlainSentences], starts: np.ndarray, shape: tuple[int, int], frame: Frame, *, padding: int
 ) -> np.ndarray:

@@ -14,14 +14,12 @@ A sentence that occurs again is no negative of itself: beside each vector the qu
 Everything that must survive a kill is in the module the loop trains: weights of both encoders, queue, pointer, sums of
 losses.
 
-On a GPU the three passes of a step, TLM, query and key, are many kernels with little arithmetic: blocks run as CUDA
-graphs (`isogloss.training.cuda_graphs`), each pass with graphs of its own, since all go forwards before any goes
-backwards. Rows are padded arrays, so that a step can be split into pieces; their lengths stay on the host. Where the
-hardware allows, `masked_lm.row_states` takes the padding out again and runs the rows end to end.
+A step has up to three passes: TLM, query and key. In each the sentences are laid out several to a row, where the family
+allows, so that little padding is computed and a GPU can replay the whole step (`isogloss.training.cuda_graphs`).
 """
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -33,13 +31,12 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack
-from isogloss.text.batches import ranges
-from isogloss.text.masking import IGNORE, Masking, mask
+from isogloss.text.batches import ranges, table_of
+from isogloss.text.masking import IGNORE, Masked, Masking, mask
 from isogloss.text.sampling import ItemSampler, splitmix
 from isogloss.text.streams import Borders, PairStream, PlainSentences, lay_out, read_spans
-from isogloss.training.cuda_graphs import Capture, Captured, drops_attention
-from isogloss.training.loop import Objective, Part, Rows
-from isogloss.training.masked_lm import coins, padding_id, row_loss, row_states, to_device
+from isogloss.training.loop import Objective, Part, Rows, to_device
+from isogloss.training.masked_lm import coins, masked_loss, masked_table, padding_id
 from isogloss.training.probes import Reading
 
 TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
@@ -236,9 +233,7 @@ class Alignment:
 class Aligner(nn.Module):
     """A masked LM that is being aligned, and what goes with it: projection, key encoder, queue, sums of losses.
 
-    model: a `...ForMaskedLM`, which is changed in place; stack: of its encoder. How its passes run is set by
-    `align_pairs`: `end_to_end`, without padding; `graphs`, as CUDA graphs; `marks`, how many special tokens a sentence
-    has before and after it.
+    model: a `...ForMaskedLM`, which is changed in place; stack: of its encoder.
     """
 
     queue: Tensor
@@ -249,9 +244,7 @@ class Aligner(nn.Module):
     def __init__(self, model: Any, stack: Stack, how: Alignment, *, seed: int) -> None:
         super().__init__()
         self.model, self.how, self.stack = model, how, stack
-        self.sentences, self.end_to_end, self.marks = stack[: how.layer], False, (1, 1)
-        self.graphs: Mapping[str, Captured] = {}
-        device = stack.device
+        self.sentences, device = stack[: how.layer], stack.device
         wide = torch.float32 if device.type == "mps" else torch.float64
         self.register_buffer("sums", torch.zeros(4, dtype=wide, device=device))  # nats and counts: TLM, contrast
         self.projection: nn.Module = nn.Identity()
@@ -288,19 +281,20 @@ class Aligner(nn.Module):
         """Sentences of one side, `query` or `key`, as vectors of length 1, (rows, width), float32."""
         keys = side == "key" and self.how.queued
         stack, projection = (self.keys, self.key_projection) if keys else (self.sentences, self.projection)
-        lengths, graphs = rows[f"{side}_lengths"], self.graphs.get(side)
+        table = {name.removeprefix(f"{side}_"): values for name, values in rows.items() if name.startswith(side)}
+        count, (height, length) = len(table["names"]), table["ids"].shape
+        numbers = torch.arange(height, device=table["ids"].device)  # of the rows, where each has one sentence
         with torch.set_grad_enabled(torch.is_grad_enabled() and not keys):
-            states, begins = row_states(stack, rows[side], lengths, end_to_end=self.end_to_end, graphs=graphs)
+            states = stack.read_table(table).float()
             if self.how.pooling == "first":
-                return normalize(projection(states[begins].float()).float())
-            # The mean over each row without its special tokens.
-            sizes = (lengths - sum(self.marks)).numpy()
-            owners, places = np.repeat(np.arange(len(sizes)), sizes), ranges(np.full_like(sizes, self.marks[0]), sizes)
-            numbers = to_device(owners, states.device)  # (content tokens,)
-            chosen = states[begins[numbers] + to_device(places, states.device)].float()
-            sums = torch.zeros((len(sizes), chosen.shape[1]), dtype=torch.float32, device=chosen.device)
-            pooled = sums.index_add(0, numbers, chosen) / to_device(sizes, states.device)[:, None]
-            return normalize(projection(pooled).float())
+                begins = table["begins"] if "begins" in table else numbers * length
+                return normalize(projection(torch.index_select(states, 0, begins)).float())
+            # The mean over each sentence without its special tokens, which are summed up in a place of their own.
+            texts = table["texts"] if "texts" in table else numbers[:, None]
+            owners = torch.where(table["content"], texts, count).flatten()
+            sums = states.new_zeros((count + 1, states.shape[1])).index_add(0, owners, states)
+            counts = states.new_zeros(count + 1).index_add(0, owners, torch.ones_like(states[:, 0]))
+            return normalize(projection(sums[:-1] / counts[:-1, None]).float())
 
     def contrast(self, rows: Rows) -> Tensor:
         """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
@@ -316,9 +310,7 @@ class Aligner(nn.Module):
         """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
         how, total = self.how, self.sums.new_zeros((), dtype=torch.float32)
         if how.tlm:
-            passing: dict[str, Any] = {"end_to_end": self.end_to_end, "graphs": self.graphs.get("tlm")}
-            passing |= {"second": rows["second"], "reset": how.reset_positions}
-            nats = row_loss(self.model, self.stack, rows, **passing)
+            nats = masked_loss(self.model, rows)
             total = total + how.tlm * nats * rows["pairs_per_token"][0]
             self.sums[0] += nats.detach()
             self.sums[1] += (rows["labels"] != IGNORE).sum()
@@ -326,7 +318,7 @@ class Aligner(nn.Module):
             nats = self.contrast(rows)
             total = total + how.contrastive * nats
             self.sums[2] += nats.detach()
-            self.sums[3] += len(rows["query"])
+            self.sums[3] += pair_count(rows)
         if how.pull:
             total = total + how.pull * pair_count(rows) * distance(self.model.parameters(), self.start)
         return total
@@ -363,73 +355,71 @@ def align_pairs(
     masking: Masking,
     device: torch.device,
     exponent: float = 0.7,
-    half: bool = False,
+    piece: int | None = None,
     compiled: bool = False,
-    graphs: Mapping[str, Captured] | None = None,
 ) -> Objective:
     """The objective: `batch` pairs a step, groups of languages in proportion to their size to the power `exponent`.
 
-    longest: tokens of a sequence at most; a longer pair is cut. half: whether arithmetic is in half precision, in which
-    a GPU runs the rows end to end. graphs: of `graphs_of`, none where it is empty; by default on a GPU, where rows run
-    end to end, of blocks that are compiled where `compiled` says so.
+    longest: tokens of a sequence at most; a longer pair is cut. piece: pairs that run through the model together, where
+    all of a batch do not fit. compiled: the blocks of both encoders are compiled.
     """
-    how, stack = aligner.how, aligner.stack
-    masks: dict[str, Any] = {"mask_id": masking.mask_id, "pool": masking.pool.to(device), "share": how.mask_share}
+    if compiled:  # block by block: they have the same code, which is compiled once for all, and for every size
+        for block in (*aligner.stack.blocks, *(aligner.keys.blocks if aligner.how.queued else ())):
+            block.compile(dynamic=True)
+    how, streams, padding = aligner.how, list(pairs.values()), padding_id(aligner.model)
+    masks: dict[str, Any] = {"mask_id": masking.mask_id, "pool": masking.pool, "share": how.mask_share}
     sampler = ItemSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
-    streams, padding = list(pairs.values()), padding_id(aligner.model)
     maskable = masking.content(np.arange(aligner.model.config.vocab_size))
-    # Rows run end to end, where the family allows, on a CPU, and in half precision on a GPU. Its kernel knows no
-    # dropout of attention, without which lengths would be read back in every layer.
-    kernel = device.type == "cuda" and half and not drops_attention(stack)
-    aligner.end_to_end = stack.family.packs and (device.type == "cpu" or kernel)
-    aligner.marks = len(borders[1][0]), len(borders[1][1])
-    if graphs is None and aligner.end_to_end and device.type == "cuda":
-        graphs = graphs_of(aligner, rows=batch, longest=longest, compiled=compiled)
-    aligner.graphs = graphs or {}
+    shared = aligner.stack.family.packs
+
+    def masked_pairs(sides: Sequence[PlainSentences], step: int) -> Iterator[dict[str, Any]]:
+        """What TLM reads of a step, piece by piece: pairs that are masked together, so that pieces change nothing."""
+        ids, content, lengths, second = fill(sides, borders, padding, longest=longest)
+        generator = torch.Generator().manual_seed(seed_of(seed, "masks", step))
+        inside = torch.from_numpy(content & maskable[ids])
+        masked = mask(torch.from_numpy(ids), inside, generator=generator, **masks)
+        places = np.broadcast_to(np.arange(ids.shape[1]), ids.shape)
+        text = places < lengths[:, None]
+        types = ((places >= second[:, None]) & text).astype(np.int64)
+        positions = np.where(types & how.reset_positions, places - second[:, None], places)
+        # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
+        pairs_per_token = (batch / (masked.labels != IGNORE).sum().clamp(min=1)).expand(batch)
+        for part in pieces:
+            some = Masked(masked.inputs[part], masked.places[part], masked.labels[part])
+            if shared:
+                values = {"types": types[part][text[part]], "positions": positions[part][text[part]]}
+                rows: dict[str, Any] = dict(masked_table(some, lengths[part], padding=padding, **values))
+            else:
+                rows = vars(some) | {"types": types[part], "attention": text[part].astype(np.int64)}
+                rows |= {"positions": positions[part]} if how.reset_positions else {}
+            yield rows | {"pairs_per_token": pairs_per_token[part]}
+
+    def sentence_rows(sentences: PlainSentences, side: str) -> Iterator[dict[str, Any]]:
+        """What a pass over the sentences of one side reads, piece by piece."""
+        ids, content, lengths, _ = fill([sentences], borders, padding)
+        text, names = np.arange(ids.shape[1]) < lengths[:, None], sentence_names(sentences)
+        for part in pieces:
+            rows = {"ids": ids[part], "content": content[part], "attention": text[part].astype(np.int64)}
+            if shared:
+                table, sizes, own = table_of(lengths[part]), lengths[part], text[part]
+                rows = {"ids": table.spread(ids[part][own], padding), "content": table.spread(content[part][own]) > 0}
+                rows |= {"texts": table.texts, "positions": table.positions}
+                rows["begins"] = table.slots[np.cumsum(sizes) - sizes]
+            yield {f"{side}_{name}": values for name, values in (rows | {"names": names[part]}).items()}
+
+    pieces = [slice(start, start + (piece or batch)) for start in range(0, batch, piece or batch)]
 
     def draw(step: int) -> list[Part]:
         groups, numbers = sampler.rows(step, batch)
         sides = read_sides(streams, groups, numbers, coins(seed, step, batch) if how.shuffle else None)
-        rows: dict[str, Tensor] = {}
-        if how.tlm:
-            ids, content, lengths, second = fill(sides, borders, padding, longest=longest)
-            draw_from = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-            inside = to_device(content & maskable[ids], device)
-            masked = mask(to_device(ids, device), inside, generator=draw_from, **masks)
-            rows |= vars(masked)
-            rows |= {"lengths": torch.from_numpy(lengths), "second": torch.from_numpy(second)}
-            # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
-            tokens = (masked.labels != IGNORE).sum().clamp(min=1)
-            rows["pairs_per_token"] = (batch / tokens).expand(batch)
-        if how.contrastive:
-            for sentences, name in zip(sides, ("query", "key"), strict=True):
-                ids, _, lengths, _ = fill([sentences], borders, padding)
-                rows |= {name: to_device(ids, device), f"{name}_lengths": torch.from_numpy(lengths)}
-                rows[f"{name}_names"] = to_device(sentence_names(sentences), device)
-        return [Part(rows)]
+        passes = [masked_pairs(sides, step)] if how.tlm else []
+        passes += map(sentence_rows, sides, ("query", "key")) if how.contrastive else []
+        parts = ({name: rows[name] for rows in part for name in rows} for part in zip(*passes, strict=True))
+        return [Part({name: to_device(values, device) for name, values in rows.items()}) for rows in parts]
 
-    return Objective(draw, aligner.loss, pair_count, after=aligner.after)
+    return Objective(draw, aligner.loss, pair_count, after=aligner.after, captured=shared)
 
 
 def pair_count(rows: Rows) -> int:
     """How many pairs there are in the rows of a step."""
-    return len(next(iter(rows.values())))
-
-
-def graphs_of(
-    aligner: Aligner, *, rows: int, longest: int, compiled: bool = False, capture: Capture | None = None
-) -> dict[str, Captured]:
-    """The blocks of each pass of a step as CUDA graphs: `tlm`, `query` and `key`, those that there are.
-
-    rows: pairs of a step; longest: most tokens of a sequence; compiled: blocks are compiled first. No two passes share
-    a graph, though they may share the weights: the memory of one is read backwards after the others went forwards.
-    """
-    how, passes = aligner.how, dict[str, Stack]()
-    if how.tlm:
-        passes["tlm"] = aligner.stack
-    if how.contrastive:
-        passes |= {"query": aligner.sentences, "key": aligner.keys if how.queued else aligner.sentences}
-    return {
-        name: Captured(stack, rows=rows, longest=longest, compiled=compiled, capture=capture)
-        for name, stack in passes.items()
-    }
+    return len(rows["pairs_per_token"] if "pairs_per_token" in rows else rows["query_names"])

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Siz
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -33,6 +34,7 @@ from isogloss.stack.load import STEP_FILE
 from isogloss.stack.packing import cudnn_attention
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.cuda_graphs import CapturedUpdates
 from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.stopping import Choice, Memory, Rule
 
@@ -93,10 +95,11 @@ def adamw(model: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
         {"params": [weight for weight in weights if weight.dim() > 1], "weight_decay": optimisation.weight_decay},
         {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
     ]
-    fused = any(weight.is_cuda for weight in weights)
-    return torch.optim.AdamW(
-        groups, lr=optimisation.rate, betas=optimisation.betas, eps=optimisation.epsilon, fused=fused or None
-    )
+    values: dict[str, Any] = {"betas": optimisation.betas, "eps": optimisation.epsilon}
+    if any(weight.is_cuda for weight in weights):  # a captured update reads the rate from the device
+        rate = torch.tensor(optimisation.rate, device=weights[0].device)
+        return torch.optim.AdamW(groups, lr=rate, fused=True, capturable=True, **values)
+    return torch.optim.AdamW(groups, lr=optimisation.rate, **values)
 
 
 @dataclass(frozen=True)
@@ -168,14 +171,17 @@ def together(processes: Processes, make: Callable[[], T]) -> T:
 class Part:
     """Rows of a step that run through the model together.
 
-    rows: tensors whose first dimension is the row. name: which model or task they are for.
+    rows: tensors whose first dimension is the row, unless they are never split. name: which model or task they are for.
     """
 
     rows: Rows
     name: str = ""
 
     def pieces(self, processes: Processes, size: int | None) -> Iterator[Rows]:
-        """Rows of this process, at most `size` at a time."""
+        """Rows of this process, at most `size` at a time; alone and without a size, all as they are."""
+        if processes.count == 1 and size is None:
+            yield self.rows
+            return
         mine = {key: value[processes.rank :: processes.count] for key, value in self.rows.items()}
         total = len(next(iter(mine.values())))
         for start in range(0, total, size or max(1, total)):
@@ -189,7 +195,8 @@ class Objective:
     draw(step): the whole batch of that step, in parts, a pure function of the step. loss(rows, name): the loss of some
     rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in. after():
     called once the weights of a step have moved, such as for an average of weights that follows them. cudnn: whether
-    every row has a length for which the gradients of cuDNN's attention are sound, see `cudnn_attention`.
+    every row has a length for which the gradients of cuDNN's attention are sound, see `cudnn_attention`. captured:
+    whether all of these depend on nothing but weights and the tensors of the rows, so that a GPU can replay an update.
     """
 
     draw: Callable[[int], Sequence[Part]]
@@ -198,6 +205,7 @@ class Objective:
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
     after: Callable[[], None] = lambda: None
     cudnn: bool = False
+    captured: bool = False
 
 
 @dataclass(frozen=True)
@@ -214,6 +222,12 @@ class Settings:
     report: int = 50
     piece: int | None = None
     half: bool = False
+
+
+def to_device(array: Any, device: torch.device) -> Tensor:
+    """An array on the device; from pinned memory, so that the copy waits for no step that is being computed."""
+    tensor = torch.as_tensor(array)
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def steps_in_epoch(items: Sized, batch: int) -> int:
@@ -237,42 +251,74 @@ class Training:
         wide = torch.float32 if processes.device.type == "mps" else torch.float64
         self._total = torch.zeros((), dtype=wide, device=processes.device)  # of this process
         self._count = torch.zeros((), dtype=wide, device=processes.device)  # of all together
+        alone = processes.count == 1 and settings.piece is None
+        captured = objective.captured and alone and processes.device.type == "cuda"
+        self._graphs = CapturedUpdates() if captured else None
 
     def update(self) -> None:
         """One step: the batch of this step through the model, gradients of all processes summed, weights moved."""
-        parts = self.objective.draw(self.step)
+        parts, settings = self.objective.draw(self.step), self.settings
+        rate = rate_at(self.step, steps=settings.steps, optimisation=settings.optimisation)
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        with seeded(seed_of(settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
+            if self._graphs is None:
+                self._learn(parts)
+            else:
+                names = tuple((part.name, tuple(part.rows)) for part in parts)
+                trained = tuple(weight.requires_grad for weight in self.model.parameters())
+                modes = tuple(module.training for module in self.model.modules())
+                tensors = [tensor for part in parts for tensor in part.rows.values()]
+                self._graphs.run(partial(self._learn_tensors, names), tensors, kind=(names, trained, modes))
+        self.step += 1
+
+    def _learn_tensors(self, names: Sequence[tuple[str, Sequence[str]]], tensors: Sequence[Tensor]) -> None:
+        """Move the weights by parts that are given as the tensors of their rows, one after the other."""
+        given = iter(tensors)
+        self._learn([Part({key: next(given) for key in keys}, name) for name, keys in names])
+
+    def _learn(self, parts: Sequence[Part]) -> None:
+        """Move the weights by one batch. Nothing here waits for the device."""
         counts, device = sum(self.objective.count(part.rows) for part in parts), self.processes.device
         # A number that is not on the device yet is filled in, for a copy would wait for the last step.
         count = counts.to(device) if isinstance(counts, Tensor) else torch.full((), counts, device=device)
         half = torch.bfloat16 if self.settings.half else None
-        with seeded(seed_of(self.settings.seed, "dropout", self.step, self.processes.rank), device):
+        try:
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
                     with arithmetic(device, half), cudnn_attention(self.objective.cudnn), self.objective.around():
                         total = self.objective.loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()
-        self._count += count
-        weights = [weight for weight in self.model.parameters() if weight.requires_grad]
-        if self.processes.count > 1:
-            # With fewer rows in a part than processes, some of these have no gradient where others have one, and each
-            # must know which; otherwise every process ran every part, and all agree. A weight without any stays so.
-            if min(len(next(iter(part.rows.values()))) for part in parts) < self.processes.count:
-                held = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.int32).to(device)
-                self.processes.add([held])
-                for weight, holders in zip(weights, held.tolist(), strict=True):
-                    if holders and weight.grad is None:
-                        weight.grad = torch.zeros_like(weight)
-            self.processes.add(weight.grad for weight in weights if weight.grad is not None)
-        optimisation = self.settings.optimisation
-        if optimisation.clip:
-            nn.utils.clip_grad_norm_(weights, optimisation.clip)
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate_at(self.step, steps=self.settings.steps, optimisation=optimisation)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+            self._count += count
+            weights = [weight for weight in self.model.parameters() if weight.requires_grad]
+            self._share_gradients(parts, weights)
+            if self.settings.optimisation.clip:
+                nn.utils.clip_grad_norm_(weights, self.settings.optimisation.clip)
+            self.optimiser.step()
+        finally:
+            self.optimiser.zero_grad(set_to_none=True)
         self.objective.after()
-        self.step += 1
+
+    def _share_gradients(self, parts: Sequence[Part], weights: Sequence[nn.Parameter]) -> None:
+        """Sum the gradients over the processes.
+
+        With fewer rows in a part than processes, some of these have no gradient where others have one, and each must
+        know which; otherwise every process ran every part, and all agree. A weight without any stays so.
+        """
+        if self.processes.count == 1:
+            return
+        if min(len(next(iter(part.rows.values()))) for part in parts) < self.processes.count:
+            held = torch.tensor([weight.grad is not None for weight in weights], dtype=torch.int32)
+            held = held.to(self.processes.device)
+            self.processes.add([held])
+            for weight, holders in zip(weights, held.tolist(), strict=True):
+                if holders and weight.grad is None:
+                    weight.grad = torch.zeros_like(weight)
+        self.processes.add(weight.grad for weight in weights if weight.grad is not None)
 
     def judge(self, rule: Rule, readings: Sequence[Reading]) -> bool:
         """Whether a rule ends the training here; `stopped` then says why.

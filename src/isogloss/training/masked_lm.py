@@ -20,22 +20,22 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import cross_entropy
 
 from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, trainable_family
-from isogloss.stack.packing import half_norms, packed, unpadded
-from isogloss.stack.stack import Stack, first_position, tells_types
-from isogloss.text.batches import Sentences, padded_rows
-from isogloss.text.masking import IGNORE, Masking, mask
+from isogloss.stack.packing import half_norms, unpadded
+from isogloss.stack.stack import table_arguments
+from isogloss.text.batches import Sentences, fit, padded_rows, table_of
+from isogloss.text.masking import IGNORE, Masked, Masking, mask, slots
 from isogloss.text.sampling import ItemSampler, Sampler
-from isogloss.text.streams import Frame, fit, lay_out, read_spans, texts_of
-from isogloss.training.cuda_graphs import Captured
-from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch
+from isogloss.text.streams import Frame, lay_out, read_spans, texts_of
+from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
 from isogloss.training.sharing import Languages
 
 RESIDENT_BYTES = 2**31  # of streams that are worth a place in a GPU's memory
+MOST_ASKED = 0.2  # of the places of a table, so many may be asked for
 STEPS_AT_ONCE = 16  # steps whose texts are drawn together, the first of which tell how many rows a step needs
 
 
@@ -127,7 +127,11 @@ def masked_lm(
         require(packing, f"texts cannot share a row in the family {kind}; train it on streams")
         half_norms(packing)
         around = nullcontext
-    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum(), around, cudnn=length % 128 == 0)
+
+    def count(rows: Rows) -> Tensor:
+        return (rows["labels"] != IGNORE).sum()
+
+    return Objective(draw, loss, count, around, cudnn=length % 128 == 0, captured=alone)
 
 
 def row_sampler(
@@ -271,23 +275,16 @@ def scores(model: Any, states: Tensor) -> Tensor:
 def masked_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
     """Cross entropy of the masked tokens in nats, summed; with a head, (2,), then that of the pairs.
 
-    rows: inputs (rows, length); places and labels (rows, k); attention (rows, length), 1 for text and 0 for padding, if
-    padded; positions and texts, if a row has several texts, none of which sees another; types, of texts with two sides.
-    head: scores the states at `firsts`, whose labels are `neighbours`.
+    rows: inputs (rows, length); places and labels (rows, k), or asked and labels (k,), numbers of places in all rows
+    together; and what `table_arguments` takes. head: scores the states at `firsts`, whose labels are `neighbours`.
     """
-    attention: Any = rows.get("attention")
-    places, given = rows["places"], dict[str, Tensor]()
-    if "texts" in rows:
-        texts, positions = rows["texts"], rows["positions"]
-        attention = (texts[:, :, None] == texts[:, None, :])[:, None]
-        if window := getattr(model.config, "sliding_window", None):  # of layers that see their neighbourhood only
-            near = (positions[:, :, None] - positions[:, None, :]).abs() <= window
-            attention = {"full_attention": attention, "sliding_attention": attention & near[:, None]}
-        given["position_ids"] = positions + first_position(model.base_model, trainable_family(model.config))
-    if "types" in rows and tells_types(model, trainable_family(model.config)):
-        given["token_type_ids"] = rows["types"]
+    given = table_arguments(model.base_model, trainable_family(model.config), rows)
+    states = model.base_model(input_ids=rows["inputs"], **given)[0]  # (rows, length, width)
+    if "asked" in rows:
+        states = torch.index_select(states.flatten(0, 1), 0, rows["asked"])  # (k, width)
+        return summed_cross_entropy(scores(model, states)[None], rows["labels"])
+    places = rows["places"]
     asked = places if head is None else torch.cat([places, rows["firsts"]], dim=1)
-    states = model.base_model(input_ids=rows["inputs"], attention_mask=attention, **given)[0]  # (rows, length, width)
     states = states.gather(1, asked.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (rows, k, width)
     nats = summed_cross_entropy(scores(model, states[:, : places.shape[1]]), rows["labels"])
     if head is None:
@@ -300,9 +297,9 @@ def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
     """`masked_loss`, compiled once for all models of one shape that this process trains, one after the other.
 
     It is a function of the model: one that encloses its model would be compiled anew for each. fixed: sizes never
-    change, so that all kernels are launched as two CUDA graphs.
+    change.
     """
-    options: dict[str, Any] = {"triton.cudagraphs": True}
+    options: dict[str, Any] = {}
     if hasattr(torch._inductor.config.triton, "mix_order_reduction"):
         # One kernel for the two gradients of a norm took 270 us where two take 95, of 48,896 x 384 states on an H200.
         options["triton.mix_order_reduction"] = False
@@ -315,69 +312,6 @@ def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
             return compiled(*given)
 
     return loss
-
-
-def row_states(
-    stack: Stack,
-    ids: Tensor,
-    lengths: Tensor,
-    *,
-    end_to_end: bool,
-    second: Tensor | None = None,
-    reset: bool = False,
-    graphs: Captured | None = None,
-) -> tuple[Tensor, Tensor]:
-    """Run rows through a stack, to its last cut: their states there, (n, width), and where each row begins, (rows,).
-
-    ids: (rows, longest), padded; lengths (rows,) and second (rows,), where the second sentence of a pair begins, on the
-    host. end_to_end: padding is taken out first, and where there are graphs of the stack, its blocks run as these.
-    reset: positions begin again at the second sentence, as in XLM.
-    """
-    text = torch.arange(ids.shape[1]) < lengths[:, None]  # (rows, longest)
-    chosen = text if end_to_end else torch.ones_like(text)
-    rows, places = chosen.nonzero(as_tuple=True)  # (tokens,) each
-    sizes = chosen.sum(dim=1)
-    begins = torch.cumsum(sizes, 0) - sizes
-    starts = (lengths if second is None else second)[rows]
-    later = (places >= starts) & text[chosen]
-    positions = (torch.where(later, places - starts, places) if reset else places) + stack.first_position
-    given = {"position_ids": positions} if end_to_end or reset else {}
-    if stack.family.token_types:
-        given["token_type_ids"] = (later & stack.tells_types).long()
-    if not end_to_end:
-        given["attention_mask"] = text[chosen].long()
-    arrays = [rows * ids.shape[1] + places, begins, *given.values()]
-    sent = to_device(torch.cat(arrays), ids.device)  # all in one copy
-    tokens, starting, *others = torch.split(sent, [len(array) for array in arrays])
-    inputs: dict[str, Any] = dict(zip(given, others, strict=True))
-    body: Any = stack._body
-    if not end_to_end:
-        states = body(input_ids=ids, **{name: values.view(ids.shape) for name, values in inputs.items()})[0]
-        return states.flatten(0, 1), starting
-    # The rows without their padding, in one row whose borders attention stops at.
-    flat, borders = ids.flatten()[tokens], pad(starting, (0, 1), value=len(tokens))
-    if graphs is not None:
-        states = graphs.from_text(flat, inputs["position_ids"], borders, inputs.get("token_type_ids"))
-        if states is not None:
-            return states, starting
-    inputs = {name: values[None] for name, values in inputs.items()}
-    inputs |= {"cu_seq_lens_q": borders.to(torch.int32), "max_length_q": int(lengths.max())}
-    with packed(body):
-        return body(input_ids=flat[None], attention_mask=None, **inputs)[0][0], starting
-
-
-def row_loss(model: Any, stack: Stack, rows: Rows, **how: Any) -> Tensor:
-    """`masked_loss` by `row_states`, whose options these are; rows: besides, their lengths (rows,), on the host."""
-    states, begins = row_states(stack, rows["inputs"], rows["lengths"], **how)
-    # The vocabulary is scored at the masked tokens only; beyond the end of a row there are no labels.
-    chosen = states[(begins[:, None] + rows["places"]).clamp(max=len(states) - 1)]
-    return summed_cross_entropy(scores(model, stack.head_input(chosen)), rows["labels"])
-
-
-def to_device(array: np.ndarray | Tensor, device: torch.device) -> Tensor:
-    """An array on the device; from pinned memory, so that the copy waits for no step that is being computed."""
-    tensor = torch.as_tensor(array)
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def summed_cross_entropy(predicted: Tensor, labels: Tensor) -> Tensor:
@@ -400,19 +334,19 @@ def masked_sentences(
     masking: Masking,
     device: torch.device,
     attend_padding: bool = False,
-    graphs: Captured | None = None,
+    table: bool = False,
 ) -> Objective:
     """Masked language modelling on `batch` sentences a step, padded to the longest of them.
 
     model: a `...ForMaskedLM`. The order of an epoch is a permutation drawn from the seed and its number; 15% of the
-    content tokens are predicted, masked anew at each step. attend_padding: no attention mask is given, so that padding
-    is read as text. graphs: of the encoder's blocks, through which sentences run end to end instead.
+    content tokens are predicted, masked anew at each step, by the same draws on every device. attend_padding: no
+    attention mask is given, so that padding is read as text. table: sentences are laid out several to a row, in few
+    shapes, so that an update can be captured.
     """
     few = f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name})"
     require(len(sentences) >= batch, f"{few}; give more sentences or a smaller batch")
     masking.count(sentences)
-    content, words = masking.content(sentences.ids), masking.pool.to(device)
-    starts = np.cumsum(sentences.lengths) - sentences.lengths
+    content, starts = masking.content(sentences.ids), np.cumsum(sentences.lengths) - sentences.lengths
     padding, steps = padding_id(model), steps_in_epoch(sentences, batch)
 
     @lru_cache(maxsize=1)
@@ -423,20 +357,39 @@ def masked_sentences(
         epoch, number = divmod(step, steps)
         chosen = order(epoch)[number * batch : (number + 1) * batch]
         tokens, text = padded_rows(chosen, starts, sentences.lengths)  # (rows, longest)
-        ids = torch.from_numpy(np.where(text, sentences.ids[tokens], padding).astype(np.int64)).to(device)
-        maskable = torch.from_numpy(content[tokens] & text).to(device)
-        generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
-        masked = mask(ids, maskable, mask_id=masking.mask_id, pool=words, generator=generator)
+        ids = torch.from_numpy(np.where(text, sentences.ids[tokens], padding).astype(np.int64))
+        maskable = torch.from_numpy(content[tokens] & text)
+        generator = torch.Generator().manual_seed(seed_of(seed, "masks", step))
+        masked = mask(ids, maskable, mask_id=masking.mask_id, pool=masking.pool, generator=generator)
         rows = dict(vars(masked))
-        if not attend_padding:
-            rows["attention"] = torch.from_numpy(text.astype(np.int64)).to(device)
-        if graphs is not None:
-            rows["lengths"] = torch.from_numpy(sentences.lengths[chosen])
-        return [Part(rows)]
+        if table:
+            rows = masked_table(masked, sentences.lengths[chosen], padding=padding)
+        elif not attend_padding:
+            rows["attention"] = torch.from_numpy(text.astype(np.int64))
+        return [Part({name: to_device(values, device) for name, values in rows.items()})]
 
-    def loss(rows: Rows, name: str) -> Tensor:
-        if graphs is None:
-            return masked_loss(model, rows)
-        return row_loss(model, graphs.stack, rows, end_to_end=True, graphs=graphs)
+    def count(rows: Rows) -> Tensor:
+        return (rows["labels"] != IGNORE).sum()
 
-    return Objective(draw, loss, lambda rows: (rows["labels"] != IGNORE).sum())
+    return Objective(draw, lambda rows, name: masked_loss(model, rows), count, captured=table)
+
+
+def masked_table(masked: Masked, lengths: np.ndarray, *, padding: int, **more: np.ndarray) -> dict[str, Tensor]:
+    """Masked sentences laid out several to a row: what `masked_loss` takes, with as few shapes as there are tables.
+
+    masked: sentences in padded rows, on the host; lengths (sentences,) of each. more: other values of their tokens,
+    (tokens,), sentences end to end.
+    """
+    table, text = table_of(lengths), np.arange(masked.inputs.shape[1]) < lengths[:, None]
+    used = (masked.labels != IGNORE).numpy()
+    begins = np.cumsum(lengths) - lengths  # (sentences,)
+    asked = table.slots[(begins[:, None] + masked.places.numpy())[used]]
+    room = slots(table.texts.size, MOST_ASKED)
+    while room < len(asked):  # sentences of a few words, of which one is always asked for
+        room *= 2
+    missing = room - len(asked)
+    rows = {"inputs": table.spread(masked.inputs.numpy()[text], padding)}
+    rows |= {"positions": table.positions, "texts": table.texts, "asked": np.pad(asked, (0, missing))}
+    rows["labels"] = np.pad(masked.labels.numpy()[used], (0, missing), constant_values=IGNORE)
+    rows |= {name: table.spread(values) for name, values in more.items()}
+    return {name: torch.from_numpy(values) for name, values in rows.items()}

@@ -1,0 +1,130 @@
+"""Masked-LM fine-tuning with dropout: the loop of `isogloss drift` beside transformers' Trainer.
+
+Same model (BERT in the shape of multilingual BERT: 12 layers, 768 wide, 119,547 pieces; random weights), dropout 0.1,
+embeddings frozen, as the plan `last:12` has it, made-up sentences of 27 tokens on average (`benchmarks.evaluation`),
+float32 weights and bfloat16 autocast on a GPU. Nothing is read meanwhile. Speed is the difference of two whole runs,
+such as of 3,000 and 1,000 updates, so that what a run begins with (captured graphs, a compiler) is left out; `start` is
+the time of the shorter run beyond its updates at that speed. Two updates before both are not timed. Trainer runs as
+people run it (masks drawn by its collator, padded to the longest of a batch, the head on every token) and, with --best,
+with a fused optimiser, four workers and torch_compile. Needs a GPU; on a CPU it runs at a tiny size, to see that it
+works.
+
+    python -m benchmarks.tuning [--device cuda] [--batches 8 64] [--updates 3000] [--fewer 1000] [--best] [--only ours]
+"""
+
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from functools import partial
+
+import torch
+import transformers
+from benchmarks.commandline import make_parser, quiet_on_one_gpu, read
+from benchmarks.evaluation import make_model, make_text, wait
+from benchmarks.pretraining import make_tokenizer
+from transformers.trainer_callback import PrinterCallback
+
+from isogloss.recipes.drift import sentence_training
+from isogloss.stack.load import wrap
+from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, train
+
+SIZES = {  # on a GPU, on a CPU
+    "depth": (12, 2), "width": (768, 64), "vocabulary": (119_547, 2_000), "sentences": (20_000, 200),
+    "updates": (3_000, 6), "fewer": (1_000, 3),
+}  # fmt: skip
+RATE = 5e-5
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: sentences a second, seconds before the first update, the loss of all updates, memory."""
+
+    name: str
+    batch: int
+    sentences_per_second: float
+    start: float
+    loss: float
+    memory: float
+
+
+def frozen_model(given):
+    """The model of both sides, in training, its embeddings frozen; the head stays tied to them."""
+    model = make_model(given).train()
+    model.base_model.embeddings.requires_grad_(False)
+    return model
+
+
+def run_ours(given, text, batch, updates):
+    """So many updates of the loop of `isogloss drift`; returns their mean loss."""
+    model = frozen_model(given)
+    stack = wrap(model, make_tokenizer(given.vocabulary))
+    settings = Settings(updates, 0, Optimisation(RATE, 0, "linear", 0.0, 1.0, *FINE_TUNING), updates, half=given.half)
+    training = sentence_training(model, stack, text, settings, batch=batch, attend_padding=False)
+    return [reading["value"] for readings in train(training) for reading in readings][-1]
+
+
+def run_trainer(given, text, batch, updates, *, folder, best=False):
+    """So many updates of a Trainer; returns their mean loss."""
+    ends = text.lengths.cumsum()
+    rows = [{"input_ids": text.ids[end - n : end].tolist()} for end, n in zip(ends, text.lengths, strict=True)]
+    settings = {"optim": "adamw_torch_fused", "dataloader_num_workers": 4, "torch_compile": True} if best else {}
+    arguments = transformers.TrainingArguments(
+        output_dir=str(folder), max_steps=updates, per_device_train_batch_size=batch, learning_rate=RATE,
+        bf16=given.half, use_cpu=given.device.type == "cpu", report_to="none", disable_tqdm=True, seed=0,
+        save_strategy="no", logging_strategy="no", **settings,
+    )  # fmt: skip
+    collator = transformers.DataCollatorForLanguageModeling(make_tokenizer(given.vocabulary))
+    model = frozen_model(given)
+    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows, data_collator=collator)
+    trainer.remove_callback(PrinterCallback)
+    return trainer.train().training_loss
+
+
+def measure(given, name, batch, run):
+    """A line of the table: run(updates) twice, with fewer updates first."""
+    seconds, loss = [], run(2)
+    for updates in (given.fewer, given.updates):
+        if given.device.type == "cuda":
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        begin = time.perf_counter()
+        loss = run(updates)
+        wait(given.device)
+        seconds.append(time.perf_counter() - begin)
+    each = (seconds[1] - seconds[0]) / (given.updates - given.fewer)
+    memory = torch.cuda.max_memory_allocated() / 1e9 if given.device.type == "cuda" else 0.0
+    line = Line(name, batch, batch / each, seconds[0] - given.fewer * each, loss, memory)
+    print(f"{name}, batch {batch}: {line.sentences_per_second:,.0f} sentences/s, start {line.start:.1f} s", flush=True)
+    return line
+
+
+def main():
+    """Measure both sides and print a Markdown table."""
+    parser = make_parser(__doc__, SIZES)
+    parser.add_argument("--batches", type=int, nargs="+", default=[8, 64])
+    parser.add_argument("--best", action="store_true", help="Trainer with its best settings, too")
+    parser.add_argument("--only", choices=("ours", "trainer"))
+    given = read(parser, SIZES)
+    quiet_on_one_gpu()
+    text, lines = make_text("nl", given.sentences, given.vocabulary, 0), []
+    with tempfile.TemporaryDirectory() as folder:
+        for batch in given.batches:
+            sides = {} if given.only == "trainer" else {"isogloss": run_ours}
+            if given.only != "ours":
+                sides["Trainer"] = partial(run_trainer, folder=folder)
+                sides |= {"Trainer, best settings": partial(sides["Trainer"], best=True)} if given.best else {}
+            lines += [measure(given, name, batch, partial(run, given, text, batch)) for name, run in sides.items()]
+    print("\n| | batch | sentences/s | isogloss over it | start, s | peak GPU memory, GB | loss |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    for line in lines:
+        ours = [one for one in lines if one.name == "isogloss" and one.batch == line.batch]
+        times = f"{ours[0].sentences_per_second / line.sentences_per_second:.1f}" if ours else ""
+        numbers = f"{line.sentences_per_second:,.0f} | {times} | {line.start:.1f} | {line.memory:.1f} | {line.loss:.3f}"
+        print(f"| {line.name} | {line.batch} | {numbers} |")
+    if given.out:
+        given.out.write_text(json.dumps([asdict(line) for line in lines], indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
