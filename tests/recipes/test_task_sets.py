@@ -208,7 +208,7 @@ def test_an_epoch_sees_every_item_once_however_many_there_are(tiny, nli):
     model = TaskModel(stack, NLI, sets.labels, seed=0)
     sizes = [13, 12, 10, 19, 3]
     objective = task_objective(
-        model, items, batch=4, seed=0, changing=lambda epoch: items.take(np.arange(sizes[epoch]) % 13), longest=32
+        model, items, batch=4, seed=0, changing=lambda epoch: items.take(np.arange(sizes[epoch]) % 13)
     )
     for epoch, size in enumerate(sizes):
         steps = [objective.draw(4 * epoch + step)[0].rows for step in range(4)]

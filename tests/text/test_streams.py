@@ -9,11 +9,11 @@ from tokenizers import processors
 
 from isogloss.errors import InputError
 from isogloss.progress import listening
+from isogloss.text.batches import fit
 from isogloss.text.readers.lines import paragraphs
 from isogloss.text.sampling import ItemSampler
 from isogloss.text.streams import (
     borders_of,
-    fit,
     lay_out,
     open_pairs,
     open_stream,

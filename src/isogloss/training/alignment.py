@@ -383,7 +383,7 @@ def align_pairs(
         types = ((places >= second[:, None]) & text).astype(np.int64)
         positions = np.where(types & how.reset_positions, places - second[:, None], places)
         # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
-        pairs_per_token = (batch / (masked.labels != IGNORE).sum().clamp(min=1)).expand(batch)
+        pairs_per_token = torch.full((batch,), batch / max(1, int((masked.labels != IGNORE).sum())))
         for part in pieces:
             some = Masked(masked.inputs[part], masked.places[part], masked.labels[part])
             if shared:

@@ -179,11 +179,11 @@ class Part:
 
     def pieces(self, processes: Processes, size: int | None) -> Iterator[Rows]:
         """Rows of this process, at most `size` at a time; alone and without a size, all as they are."""
-        if processes.count == 1 and size is None:
-            yield self.rows
-            return
         mine = {key: value[processes.rank :: processes.count] for key, value in self.rows.items()}
         total = len(next(iter(mine.values())))
+        if total and processes.count == 1 and size is None:
+            yield self.rows
+            return
         for start in range(0, total, size or max(1, total)):
             yield {key: value[start : start + (size or total)] for key, value in mine.items()}
 
