@@ -32,6 +32,7 @@ missing these count as not tried.
 import argparse
 import csv
 import ctypes
+import gc
 import gzip
 import importlib
 import inspect
@@ -53,6 +54,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +74,7 @@ SOUND = ("same", "read", "refused", *NOT_TRIED)  # outcomes that are no failure
 AIMS = {  # tries of each subject
     "input": 1000,
     "model": 125,  # of four families
-    "folder": 46,  # of eleven runs
+    "folder": 50,  # of eleven runs
     "unfinished": 46,
     "kill": 100,
     "double": 5,
@@ -82,6 +84,12 @@ AIMS = {  # tries of each subject
 }
 DRAWING = "while drawing"
 LIBC = ctypes.CDLL(None)
+LATE = (  # what commands import when they come to it
+    *("matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "PIL.PngImagePlugin"),
+    *("PIL.GifImagePlugin", "openTSNE", "sklearn.manifold", "pandas", "pyarrow.dataset", "pyarrow.pandas_compat"),
+    *("pyarrow.parquet", "torch.profiler", "typer._adapters", "pydantic.main", "pydantic.types", "pydantic.fields"),
+    *("pydantic.type_adapter", "pydantic.functional_validators"),
+)
 NO_RUNS = ("report", "export")  # commands that begin no run folder
 DRAWN = ("figures", "report.html", "word_map.html")  # what `report` makes in a run folder
 HOSTILE = (
@@ -103,13 +111,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND")
     parser.add_argument("--subject", nargs="+", help="these subjects alone")
     parser.add_argument("--seed", type=int, help="this seed alone, told at length and not counted")
+    parser.add_argument("--first-seed", type=int, default=0, help="none below it, where others were tried elsewhere")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     if given.table:
         print(table(given.work))
         return
     end = time.monotonic() + 60 * given.minutes
-    campaign = Campaign(given.work.resolve())
+    campaign = Campaign(given.work.resolve(), given.first_seed)
     if given.seed is not None:
         for kind in given.only:
             for subject in given.subject or campaign.subjects(kind):
@@ -185,19 +194,19 @@ class Sound(NamedTuple):
 class Campaign:
     """The folder of a campaign: inputs, sound runs to compare with, and the tries so far."""
 
-    def __init__(self, work: Path) -> None:
-        self.work, self.inputs = work, work / "inputs"
+    def __init__(self, work: Path, first_seed: int = 0) -> None:
+        self.work, self.inputs, self.first_seed = work, work / "inputs", first_seed
         work.mkdir(parents=True, exist_ok=True)
         if not self.inputs.is_dir():
             _in_fork(lambda: reference_runs.prepare(self.inputs), seconds=600)
         self.tries: Counter[tuple[str, str]] = Counter()  # begun or ended, those that missed left out
-        self.seeds: Counter[tuple[str, str]] = Counter()  # the next seed
+        self.seeds: dict[tuple[str, str], int] = {}  # the next one
         if (work / "tries.csv").is_file():
             with (work / "tries.csv").open(encoding="utf-8", newline="") as file:
                 for each in csv.DictReader(file):
                     subject = each["kind"], each["subject"]
                     self.tries[subject] += not each["outcome"].startswith("missed")
-                    self.seeds[subject] = max(self.seeds[subject], int(each["seed"]) + 1)
+                    self.seeds[subject] = max(self.seeds.get(subject, 0), int(each["seed"]) + 1)
         else:
             (work / "tries.csv").write_text(",".join(LINE) + "\n", encoding="utf-8")
         _load_everything(self.inputs)
@@ -229,9 +238,10 @@ class Campaign:
         chosen = min(open_, key=lambda each: done[each], default=None)
         if chosen is None or done[chosen] >= 1:
             return None
+        seed = max(self.seeds.get(chosen, 0), self.first_seed)
         self.tries[chosen] += 1
-        self.seeds[chosen] += 1
-        return (*chosen, self.seeds[chosen] - 1)
+        self.seeds[chosen] = seed + 1
+        return (*chosen, seed)
 
     def note(self, kind: str, subject: str, seed: int, outcome: str, seconds: float) -> None:
         """Add a try that ended to the table; one that missed is tried again with another seed."""
@@ -240,8 +250,13 @@ class Campaign:
             csv.writer(file, lineterminator="\n").writerow((kind, subject, seed, outcome, f"{seconds:.2f}"))
 
     def try_one(self, chosen: tuple[str, str, int], worker: int) -> tuple[str, float]:
-        """A try in the folder of a worker."""
-        return self.attempt(*chosen, f"now-{worker}")
+        """A try in the folder of a worker; what one that failed has left is kept."""
+        outcome, seconds = self.attempt(*chosen, f"now-{worker}")
+        if outcome.split(":")[0] not in SOUND:
+            (self.work / "failed").mkdir(exist_ok=True)
+            with suppress(OSError):
+                (self.work / f"now-{worker}").rename(self.work / "failed" / "-".join(map(str, chosen)))
+        return outcome, seconds
 
     def attempt(self, kind: str, subject: str, seed: int, place: str = "now") -> tuple[str, float]:
         """What came of a try, and how long it took."""
@@ -626,6 +641,7 @@ def damage_model(folder: Path, chance: random.Random) -> None:
 # --- readers and commands --------------------------------------------------------------------------------------------
 
 
+@cache
 def _readers() -> dict[str, Any]:
     """Every public reader of the package, by its name."""
     import isogloss.text.readers as room
@@ -675,11 +691,15 @@ def _content(source: str | bytes) -> bytes:
 
 
 SIDE_BY_SIDE = "sweep-parallel"  # whose jobs are processes of their own
-SWEEP = f"sweep map --grid model=$IN/gpt2,$IN/bert {reference_runs.PLANTED} --words 60 --points 0"
+SWEEP = (
+    f"sweep lexicon --grid model=$IN/multi,$IN/own {reference_runs.TEXT} --train-lexicon $IN/long/train.txt"
+    " --test-lexicon $IN/long/test.txt --mappings raw,procrustes --min-count 1"
+)
 MORE = {
     "sweep": SWEEP,
     SIDE_BY_SIDE: f"{SWEEP} --parallel 2",
-    "reproduce": "reproduce jexus2020 --scale smoke --only freeze:11",
+    "reproduce": "reproduce wu2020 --scale smoke --seeds 1 --steps 6 --batch 2 --text-bytes 3000 --width 8"
+    " --compared 20 --only part=rotate,target=qab,kind=bilingual,seed=0",
     "report": "report $OUT",
     "export": "export $IN/bert $OUT --to transformers --layer 1",
 }
@@ -692,6 +712,7 @@ SMALLER = {  # of commands whose reference run takes long; what they leave out i
 }
 
 
+@cache
 def _commands() -> dict[str, str]:
     """A small command line of every recipe, of sweeps, and of what else writes a folder."""
     from isogloss.recipes.recipe import RECIPES
@@ -705,19 +726,26 @@ def _commands() -> dict[str, str]:
 
 
 def _load_everything(inputs: Path) -> None:
-    """Import all that a command or a reader may need, so that a fork begins at once."""
+    """Import all that a command or a reader may need, so that a fork begins at once.
+
+    What is loaded is kept from the garbage collector, which would write to the memory that forks share, and copy it.
+    """
     import isogloss
 
     for module in pkgutil.walk_packages(isogloss.__path__, "isogloss."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    for name in ("matplotlib.pyplot", "openTSNE", "sklearn.manifold", "pandas", "pyarrow.parquet"):
+    for name in LATE:
         with suppress(ImportError):
             importlib.import_module(name)
     from isogloss.stack.load import load
+    from isogloss.text.tokenizers import _borders
 
+    _borders()  # a table of all characters, which takes longer than the pretraining
     for family in FAMILIES:
         load(inputs / family, device="cpu")
+    gc.collect()
+    gc.freeze()
 
 
 def _main(words: Sequence[str]) -> None:
