@@ -138,22 +138,24 @@ def main() -> None:
 
 
 def table(work: Path) -> str:
-    """Tried, failed and seconds of each kind and subject, in Markdown, and how each failure is seen again."""
+    """What was tried, by kind and then by subject, in Markdown, and how each failure is seen again."""
     with (work / "tries.csv").open(encoding="utf-8", newline="") as file:
         tries = list(csv.DictReader(file))
-    lines = [
-        "| kind | subject | tried | failed | refused | not tried | seconds |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    failures = []
-    for kind, subject in sorted({(each["kind"], each["subject"]) for each in tries}):
-        own = [each for each in tries if (each["kind"], each["subject"]) == (kind, subject)]
-        outcomes = Counter(each["outcome"].split(":")[0] for each in own)
-        not_tried, failed = sum(outcomes[name] for name in NOT_TRIED), [each for each in own if _failed(each)]
-        failures += failed
-        numbers = (len(own) - not_tried, len(failed), outcomes["refused"], not_tried)
-        seconds = sum(float(each["seconds"]) for each in own)
-        lines.append(f"| {kind} | {subject} | {' | '.join(f'{number:,}' for number in numbers)} | {seconds:,.0f} |")
+    subjects: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for each in sorted(tries, key=lambda each: (list(AIMS).index(each["kind"]), each["subject"])):
+        subjects.setdefault((each["kind"], each["subject"]), []).append(each)
+    numbers = " | tried | failed | refused | not tried | seconds |"
+    lines = [f"| kind | subjects{numbers} furthest from its aim |", "|---|---:|---:|---:|---:|---:|---:|---|"]
+    for kind in dict.fromkeys(kind for kind, _ in subjects):
+        own = {subject: tried for (other, subject), tried in subjects.items() if other == kind}
+        cells = _numbers([each for tried in own.values() for each in tried])
+        furthest = min(own, key=lambda subject: _tried(own[subject]) / aim(kind, subject))  # noqa: B023
+        lines.append(
+            f"| {kind} | {len(own)} | {cells} | {_tried(own[furthest]):,} of {aim(kind, furthest):,.0f}: {furthest} |"
+        )
+    lines += ["", f"| kind | subject{numbers}", "|---|---|---:|---:|---:|---:|---:|"]
+    lines += [f"| {kind} | {subject} | {_numbers(own)} |" for (kind, subject), own in subjects.items()]
+    failures = [each for own in subjects.values() for each in own if _failed(each)]
     kills = [each for each in tries if each["kind"] == "kill"]
     signals = [word for each in kills for word in each["outcome"].split() if word.startswith("SIG")]
     drawing = sum(each["outcome"].count(DRAWING) for each in kills)
@@ -167,6 +169,20 @@ def table(work: Path) -> str:
         again = f"--only {each['kind']} --subject {each['subject']} --seed {each['seed']}"
         lines += ["", f"{each['outcome']}", f"    again: python scripts/faults.py {work} {again}"]
     return "\n".join(lines)
+
+
+def _numbers(tries: Sequence[dict[str, str]]) -> str:
+    """Tried, failed, refused, not tried and seconds, as cells of a table."""
+    refused, seconds = (
+        sum(each["outcome"] == "refused" for each in tries),
+        sum(float(each["seconds"]) for each in tries),
+    )
+    counts = (_tried(tries), sum(map(_failed, tries)), refused, len(tries) - _tried(tries), round(seconds))
+    return " | ".join(f"{number:,}" for number in counts)
+
+
+def _tried(tries: Sequence[dict[str, str]]) -> int:
+    return sum(each["outcome"].split(":")[0] not in NOT_TRIED for each in tries)
 
 
 def _failed(entry: dict[str, str]) -> bool:
