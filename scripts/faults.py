@@ -306,7 +306,7 @@ class Campaign:
         path = folder / family
         shutil.copytree(self.inputs / family, path)
         damage_model(path, chance)
-        return _read_or_refused(lambda: load(path, device="cpu"), path, PATIENCE + 5)
+        return _read_or_refused(lambda: load(path, device="cpu"), path, PATIENCE + 1)
 
     def kill(self, command: str, chance: random.Random, folder: Path) -> str:
         """Kill a command up to three times, at any moment of it, and let it go on."""
