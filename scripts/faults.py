@@ -429,10 +429,16 @@ class Campaign:
         shutil.copytree(self.sound(command).path, path)
         (path / "rows.parquet").unlink(missing_ok=True)
         rows = list(csv.reader((path / "rows.csv").read_text(encoding="utf-8").splitlines()))
-        for row in chance.sample(rows[1:], min(20, len(rows) - 1)):
-            row[rows[0].index(chance.choice(("model", "data", "target", "condition")))] = chance.choice(HOSTILE)
+        for name in chance.sample(("model", "data", "target"), chance.randint(1, 3)):  # what others may have named
+            column, code = rows[0].index(name), chance.choice(HOSTILE)
+            named = chance.choice(rows[1:])[column]
+            for row in rows[1:]:
+                row[column] = code if row[column] == named else row[column]
         with (path / "rows.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(rows)
+        facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        facts |= {"model": chance.choice(HOSTILE), "status": "interrupted", "finished": None}  # rows may be missed now
+        (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
         code, told = self.cli(["report", str(path)], folder / "report.log", 60)
         if code not in (0, 2) or "Traceback" in told:
             return f"failed: report: exit code {code}: {_last(told)}"
