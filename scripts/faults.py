@@ -32,6 +32,7 @@ missing these count as not tried.
 import argparse
 import csv
 import ctypes
+import gc
 import gzip
 import importlib
 import inspect
@@ -53,6 +54,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +74,7 @@ SOUND = ("same", "read", "refused", *NOT_TRIED)  # outcomes that are no failure
 AIMS = {  # tries of each subject
     "input": 1000,
     "model": 125,  # of four families
-    "folder": 46,  # of eleven runs
+    "folder": 50,  # of eleven runs
     "unfinished": 46,
     "kill": 100,
     "double": 5,
@@ -82,6 +84,12 @@ AIMS = {  # tries of each subject
 }
 DRAWING = "while drawing"
 LIBC = ctypes.CDLL(None)
+LATE = (  # what commands import when they come to it
+    *("matplotlib.pyplot", "matplotlib.backends.backend_agg", "matplotlib.backends.backend_svg", "PIL.PngImagePlugin"),
+    *("PIL.GifImagePlugin", "openTSNE", "sklearn.manifold", "pandas", "pyarrow.dataset", "pyarrow.pandas_compat"),
+    *("pyarrow.parquet", "torch.profiler", "typer._adapters", "pydantic.main", "pydantic.types", "pydantic.fields"),
+    *("pydantic.type_adapter", "pydantic.functional_validators"),
+)
 NO_RUNS = ("report", "export")  # commands that begin no run folder
 DRAWN = ("figures", "report.html", "word_map.html")  # what `report` makes in a run folder
 HOSTILE = (
@@ -103,13 +111,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=KINDS, default=list(KINDS), metavar="KIND")
     parser.add_argument("--subject", nargs="+", help="these subjects alone")
     parser.add_argument("--seed", type=int, help="this seed alone, told at length and not counted")
+    parser.add_argument("--first-seed", type=int, default=0, help="none below it, where others were tried elsewhere")
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     if given.table:
         print(table(given.work))
         return
     end = time.monotonic() + 60 * given.minutes
-    campaign = Campaign(given.work.resolve())
+    campaign = Campaign(given.work.resolve(), given.first_seed)
     if given.seed is not None:
         for kind in given.only:
             for subject in given.subject or campaign.subjects(kind):
@@ -129,22 +138,24 @@ def main() -> None:
 
 
 def table(work: Path) -> str:
-    """Tried, failed and seconds of each kind and subject, in Markdown, and how each failure is seen again."""
+    """What was tried, by kind and then by subject, in Markdown, and how each failure is seen again."""
     with (work / "tries.csv").open(encoding="utf-8", newline="") as file:
         tries = list(csv.DictReader(file))
-    lines = [
-        "| kind | subject | tried | failed | refused | not tried | seconds |",
-        "|---|---|---:|---:|---:|---:|---:|",
-    ]
-    failures = []
-    for kind, subject in sorted({(each["kind"], each["subject"]) for each in tries}):
-        own = [each for each in tries if (each["kind"], each["subject"]) == (kind, subject)]
-        outcomes = Counter(each["outcome"].split(":")[0] for each in own)
-        not_tried, failed = sum(outcomes[name] for name in NOT_TRIED), [each for each in own if _failed(each)]
-        failures += failed
-        numbers = (len(own) - not_tried, len(failed), outcomes["refused"], not_tried)
-        seconds = sum(float(each["seconds"]) for each in own)
-        lines.append(f"| {kind} | {subject} | {' | '.join(f'{number:,}' for number in numbers)} | {seconds:,.0f} |")
+    subjects: dict[tuple[str, str], list[dict[str, str]]] = {}
+    for each in sorted(tries, key=lambda each: (list(AIMS).index(each["kind"]), each["subject"])):
+        subjects.setdefault((each["kind"], each["subject"]), []).append(each)
+    numbers = " | tried | failed | refused | not tried | seconds |"
+    lines = [f"| kind | subjects{numbers} furthest from its aim |", "|---|---:|---:|---:|---:|---:|---:|---|"]
+    for kind in dict.fromkeys(kind for kind, _ in subjects):
+        own = {subject: tried for (other, subject), tried in subjects.items() if other == kind}
+        cells = _numbers([each for tried in own.values() for each in tried])
+        furthest = min(own, key=lambda subject: _tried(own[subject]) / aim(kind, subject))  # noqa: B023
+        lines.append(
+            f"| {kind} | {len(own)} | {cells} | {_tried(own[furthest]):,} of {aim(kind, furthest):,.0f}: {furthest} |"
+        )
+    lines += ["", f"| kind | subject{numbers}", "|---|---|---:|---:|---:|---:|---:|"]
+    lines += [f"| {kind} | {subject} | {_numbers(own)} |" for (kind, subject), own in subjects.items()]
+    failures = [each for own in subjects.values() for each in own if _failed(each)]
     kills = [each for each in tries if each["kind"] == "kill"]
     signals = [word for each in kills for word in each["outcome"].split() if word.startswith("SIG")]
     drawing = sum(each["outcome"].count(DRAWING) for each in kills)
@@ -158,6 +169,20 @@ def table(work: Path) -> str:
         again = f"--only {each['kind']} --subject {each['subject']} --seed {each['seed']}"
         lines += ["", f"{each['outcome']}", f"    again: python scripts/faults.py {work} {again}"]
     return "\n".join(lines)
+
+
+def _numbers(tries: Sequence[dict[str, str]]) -> str:
+    """Tried, failed, refused, not tried and seconds, as cells of a table."""
+    refused, seconds = (
+        sum(each["outcome"] == "refused" for each in tries),
+        sum(float(each["seconds"]) for each in tries),
+    )
+    counts = (_tried(tries), sum(map(_failed, tries)), refused, len(tries) - _tried(tries), round(seconds))
+    return " | ".join(f"{number:,}" for number in counts)
+
+
+def _tried(tries: Sequence[dict[str, str]]) -> int:
+    return sum(each["outcome"].split(":")[0] not in NOT_TRIED for each in tries)
 
 
 def _failed(entry: dict[str, str]) -> bool:
@@ -185,19 +210,19 @@ class Sound(NamedTuple):
 class Campaign:
     """The folder of a campaign: inputs, sound runs to compare with, and the tries so far."""
 
-    def __init__(self, work: Path) -> None:
-        self.work, self.inputs = work, work / "inputs"
+    def __init__(self, work: Path, first_seed: int = 0) -> None:
+        self.work, self.inputs, self.first_seed = work, work / "inputs", first_seed
         work.mkdir(parents=True, exist_ok=True)
         if not self.inputs.is_dir():
             _in_fork(lambda: reference_runs.prepare(self.inputs), seconds=600)
         self.tries: Counter[tuple[str, str]] = Counter()  # begun or ended, those that missed left out
-        self.seeds: Counter[tuple[str, str]] = Counter()  # the next seed
+        self.seeds: dict[tuple[str, str], int] = {}  # the next one
         if (work / "tries.csv").is_file():
             with (work / "tries.csv").open(encoding="utf-8", newline="") as file:
                 for each in csv.DictReader(file):
                     subject = each["kind"], each["subject"]
                     self.tries[subject] += not each["outcome"].startswith("missed")
-                    self.seeds[subject] = max(self.seeds[subject], int(each["seed"]) + 1)
+                    self.seeds[subject] = max(self.seeds.get(subject, 0), int(each["seed"]) + 1)
         else:
             (work / "tries.csv").write_text(",".join(LINE) + "\n", encoding="utf-8")
         _load_everything(self.inputs)
@@ -229,9 +254,10 @@ class Campaign:
         chosen = min(open_, key=lambda each: done[each], default=None)
         if chosen is None or done[chosen] >= 1:
             return None
+        seed = max(self.seeds.get(chosen, 0), self.first_seed)
         self.tries[chosen] += 1
-        self.seeds[chosen] += 1
-        return (*chosen, self.seeds[chosen] - 1)
+        self.seeds[chosen] = seed + 1
+        return (*chosen, seed)
 
     def note(self, kind: str, subject: str, seed: int, outcome: str, seconds: float) -> None:
         """Add a try that ended to the table; one that missed is tried again with another seed."""
@@ -240,8 +266,13 @@ class Campaign:
             csv.writer(file, lineterminator="\n").writerow((kind, subject, seed, outcome, f"{seconds:.2f}"))
 
     def try_one(self, chosen: tuple[str, str, int], worker: int) -> tuple[str, float]:
-        """A try in the folder of a worker."""
-        return self.attempt(*chosen, f"now-{worker}")
+        """A try in the folder of a worker; what one that failed has left is kept."""
+        outcome, seconds = self.attempt(*chosen, f"now-{worker}")
+        if outcome.split(":")[0] not in SOUND:
+            (self.work / "failed").mkdir(exist_ok=True)
+            with suppress(OSError):
+                (self.work / f"now-{worker}").rename(self.work / "failed" / "-".join(map(str, chosen)))
+        return outcome, seconds
 
     def attempt(self, kind: str, subject: str, seed: int, place: str = "now") -> tuple[str, float]:
         """What came of a try, and how long it took."""
@@ -275,7 +306,7 @@ class Campaign:
         path = folder / family
         shutil.copytree(self.inputs / family, path)
         damage_model(path, chance)
-        return _read_or_refused(lambda: load(path, device="cpu"), path, PATIENCE + 5)
+        return _read_or_refused(lambda: load(path, device="cpu"), path, PATIENCE + 1)
 
     def kill(self, command: str, chance: random.Random, folder: Path) -> str:
         """Kill a command up to three times, at any moment of it, and let it go on."""
@@ -398,10 +429,16 @@ class Campaign:
         shutil.copytree(self.sound(command).path, path)
         (path / "rows.parquet").unlink(missing_ok=True)
         rows = list(csv.reader((path / "rows.csv").read_text(encoding="utf-8").splitlines()))
-        for row in chance.sample(rows[1:], min(20, len(rows) - 1)):
-            row[rows[0].index(chance.choice(("model", "data", "target", "condition")))] = chance.choice(HOSTILE)
+        for name in chance.sample(("model", "data", "target"), chance.randint(1, 3)):  # what others may have named
+            column, code = rows[0].index(name), chance.choice(HOSTILE)
+            named = chance.choice(rows[1:])[column]
+            for row in rows[1:]:
+                row[column] = code if row[column] == named else row[column]
         with (path / "rows.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows(rows)
+        facts = json.loads((path / "run.json").read_text(encoding="utf-8"))
+        facts |= {"model": chance.choice(HOSTILE), "status": "interrupted", "finished": None}  # rows may be missed now
+        (path / "run.json").write_text(json.dumps(facts), encoding="utf-8")
         code, told = self.cli(["report", str(path)], folder / "report.log", 60)
         if code not in (0, 2) or "Traceback" in told:
             return f"failed: report: exit code {code}: {_last(told)}"
@@ -626,6 +663,7 @@ def damage_model(folder: Path, chance: random.Random) -> None:
 # --- readers and commands --------------------------------------------------------------------------------------------
 
 
+@cache
 def _readers() -> dict[str, Any]:
     """Every public reader of the package, by its name."""
     import isogloss.text.readers as room
@@ -675,11 +713,15 @@ def _content(source: str | bytes) -> bytes:
 
 
 SIDE_BY_SIDE = "sweep-parallel"  # whose jobs are processes of their own
-SWEEP = f"sweep map --grid model=$IN/gpt2,$IN/bert {reference_runs.PLANTED} --words 60 --points 0"
+SWEEP = (
+    f"sweep lexicon --grid model=$IN/multi,$IN/own {reference_runs.TEXT} --train-lexicon $IN/long/train.txt"
+    " --test-lexicon $IN/long/test.txt --mappings raw,procrustes --min-count 1"
+)
 MORE = {
     "sweep": SWEEP,
     SIDE_BY_SIDE: f"{SWEEP} --parallel 2",
-    "reproduce": "reproduce jexus2020 --scale smoke --only freeze:11",
+    "reproduce": "reproduce wu2020 --scale smoke --seeds 1 --steps 6 --batch 2 --text-bytes 3000 --width 8"
+    " --compared 20 --only part=rotate,target=qab,kind=bilingual,seed=0",
     "report": "report $OUT",
     "export": "export $IN/bert $OUT --to transformers --layer 1",
 }
@@ -692,6 +734,7 @@ SMALLER = {  # of commands whose reference run takes long; what they leave out i
 }
 
 
+@cache
 def _commands() -> dict[str, str]:
     """A small command line of every recipe, of sweeps, and of what else writes a folder."""
     from isogloss.recipes.recipe import RECIPES
@@ -705,19 +748,26 @@ def _commands() -> dict[str, str]:
 
 
 def _load_everything(inputs: Path) -> None:
-    """Import all that a command or a reader may need, so that a fork begins at once."""
+    """Import all that a command or a reader may need, so that a fork begins at once.
+
+    What is loaded is kept from the garbage collector, which would write to the memory that forks share, and copy it.
+    """
     import isogloss
 
     for module in pkgutil.walk_packages(isogloss.__path__, "isogloss."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    for name in ("matplotlib.pyplot", "openTSNE", "sklearn.manifold", "pandas", "pyarrow.parquet"):
+    for name in LATE:
         with suppress(ImportError):
             importlib.import_module(name)
     from isogloss.stack.load import load
+    from isogloss.text.tokenizers import _borders
 
+    _borders()  # a table of all characters, which takes longer than the pretraining
     for family in FAMILIES:
         load(inputs / family, device="cpu")
+    gc.collect()
+    gc.freeze()
 
 
 def _main(words: Sequence[str]) -> None:

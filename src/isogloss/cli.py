@@ -417,6 +417,9 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 
 def main() -> None:
     """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
+    # oneDNN keeps what it makes for each shape of a tensor, up to 1,024. Batches of text have ever new shapes, and what
+    # is kept lies between their tensors on the heap, so that their memory cannot be used again: it grew with the text.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
     try:
         # Schedulers end a command with SIGTERM; as an interrupt, it closes what is open.
         with ended_in_order():

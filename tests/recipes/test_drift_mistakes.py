@@ -18,7 +18,8 @@ def refused(monkeypatch, capsys, tmp_path, tuning):
 
     def check(changes, *parts):
         before = sorted(tmp_path.rglob("*"))
-        code, shown, told = run("drift", *words(tuning[0], tuning[2], **changes), "--out", tmp_path / "run")
+        model = changes.pop("model", tuning[0])
+        code, shown, told = run("drift", *words(model, tuning[2], **changes), "--out", tmp_path / "run")
         assert code == 2, (shown, told)
         assert told.startswith("isogloss: ") and told.count("\n") == 1 and "Traceback" not in told
         for part in parts:
@@ -31,6 +32,12 @@ def refused(monkeypatch, capsys, tmp_path, tuning):
 def lines(path, *sentences):
     path.write_text("".join(f"{one}\n" for one in sentences), encoding="utf-8")
     return path
+
+
+def test_a_bitext_in_other_languages_is_refused_before_the_model_is_loaded(refused, tmp_path):
+    table = tmp_path / "talk.tsv"
+    table.write_text("en\tnl\nyes\tja\nno\tnee\n")
+    refused({"model": "nowhere/at-all", "bitext": table}, "--bitext has no two of the languages of the text, qaa")
 
 
 def test_a_target_smaller_than_a_batch(refused, tmp_path):
