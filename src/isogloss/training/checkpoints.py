@@ -114,10 +114,13 @@ def save_checkpoint(
 
 
 def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """The model's weights as they are now, on the CPU; into: an earlier copy, whose memory is used again."""
+    """The model's weights as they are now, where they are: a GPU is not waited for.
+
+    into: an earlier copy, whose memory is used again.
+    """
     with torch.no_grad():
         if into is None:
-            return {name: value.to("cpu", copy=True) for name, value in _weights(model).items()}
+            return {name: value.clone() for name, value in _weights(model).items()}
         return {name: into[name].copy_(value) for name, value in _weights(model).items()}
 
 

@@ -244,7 +244,7 @@ class Training:
         self.step = 0
         self.best: float | None = None
         self.best_step: int | None = None
-        self.best_weights: dict[str, Tensor] | None = None  # on the CPU, in the process that writes
+        self.best_weights: dict[str, Tensor] | None = None  # in the process that writes
         self.memory: Memory = {}  # of the rule that may stop it
         self.stopped: str | None = None
         self._judged = -1
