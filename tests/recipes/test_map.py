@@ -10,8 +10,8 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.measures.geometry import anisotropy
-from isogloss.measures.retrieval import retrieve
+from isogloss.measures.geometry import anc, anisotropy, separability
+from isogloss.measures.retrieval import mexa, retrieve
 from isogloss.measures.word_alignment import ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe
@@ -58,13 +58,18 @@ def test_rows_equal_the_measures_taken_directly(stack, bitext):
                 hit = only(table, measure="p@1", **where)
                 assert hit.value.item() == pytest.approx(one.p[1].value, abs=0.02)  # rounding may turn a near tie
                 assert (hit.n.item(), hit.floor.item()) == (one.n, one.p[1].floor)
+        pair = {"source": "qaa", "target": "qab", "layer": layer}
+        for name, taken in (("anc", anc), ("mexa", mexa), ("separability", separability)):
+            mine = only(table, measure=name, **pair)
+            assert mine.value.item() == pytest.approx(taken(x[layer], y[layer]), abs=0.02) and mine.n.item() == 60
         flat = only(table, measure="anisotropy", source="qaa", layer=layer)
         assert flat.value.item() == pytest.approx(anisotropy(x[layer]), abs=1e-5)
 
 
 def test_every_similarity_has_its_floor_and_n(stack, bitext):
     table = ig.map(stack, bitext, sample=40)
-    scored = table[table.measure.isin(["cka", "p@1", "p@5", "p@10", "mrr", "word_agreement"])]
+    names = ["cka", "p@1", "p@5", "p@10", "mrr", "word_agreement", "anc", "mexa", "separability"]
+    scored = table[table.measure.isin(names)]
     assert len(scored) and scored.floor.notna().all() and scored.n.notna().all()
     assert only(table, measure="cka").n.unique().tolist() == [60]  # CKA reads everything
     assert only(table, measure="p@1").n.unique().tolist() == [40]  # retrieval reads the pool

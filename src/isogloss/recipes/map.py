@@ -19,8 +19,8 @@ from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.measures.cka import CkaStream
-from isogloss.measures.geometry import anisotropy
-from isogloss.measures.retrieval import retrieve_each
+from isogloss.measures.geometry import anc_from_sums, anisotropy, separability_interval
+from isogloss.measures.retrieval import both_ways, retrieve_each
 from isogloss.measures.word_alignment import AER, ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening, progress, shifted, silent
 from isogloss.recipes import recipe as options
@@ -271,6 +271,7 @@ def _one_pass(
         for (source, target), cka in estimates.items():
             coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
             yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
+            yield row("anc", anc_from_sums(*sums[layer].sums(source, target)), **coordinates)
 
 
 def _link_errors(
@@ -312,7 +313,7 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
 def _rows_of_layer(
     reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], keys: Mapping[str, list[str]], run: Run
 ) -> Iterator[Row]:
-    """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store.
+    """Retrieval, word agreement and the shape of the space at one layer, from what the pass left in the store.
 
     A word agrees if its nearest neighbour in the other language is its translation, language means removed. There are
     no rows of a layer whose last row the run has already.
@@ -335,6 +336,9 @@ def _rows_of_layer(
                 coordinates |= {**base, "method": method}
                 yield from (row(f"p@{k}", share, **coordinates) for k, share in direction.p.items())
                 yield row("mrr", direction.mrr, **coordinates)
+        of_pair = {**base, "unit": "sentence", "source": source, "target": target}
+        yield row("mexa", both_ways(*judged[METHODS.index("cosine")]), method="cosine", **of_pair)
+        yield row("separability", separability_interval(x, y), **of_pair)
     for method, each in hits.items():
         store.write(f"hits.{method}.{layer}", torch.stack(each).mean(dim=0).numpy())
     for pair, translations in pairs_of_types.items():
