@@ -3,6 +3,7 @@
 import copy
 import hashlib
 import shutil
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ from isogloss.text.corpora import Corpus
 from tiny_models import DEPTH, DISCOVERED, ENCODERS, READ_ONLY, TEXT, tiny_config, tiny_model, tiny_tokenizer
 
 CORPUS = Corpus("en", TEXT)
+loading = sys.modules["isogloss.stack.load"]  # the package's attribute of this name is the function
 MOST = 2_000_000  # weights of a model that is small enough to be made here
 LEFT_OUT = {  # types of transformers' list that are not tried
     "falcon_h1": "reads a token in a second without its CUDA kernels",
@@ -279,6 +281,22 @@ def test_a_slow_tokenizer_gives_sentence_measures(tmp_path):
     both = ig.map(fast, text, layers="0,1")
     same = both[both.unit == "sentence"].reset_index(drop=True)
     assert same.equals(asked[asked.unit == "sentence"].reset_index(drop=True)), "sentences are measured as before"
+
+
+@pytest.mark.parametrize("reason", ["XTokenizer requires the SentencePiece library but it was not found", "no gguf"])
+def test_a_missing_package_is_named_with_the_extra_that_installs_it(tiny, monkeypatch, reason):
+    def refuse(*_, **__):
+        raise ImportError(f"\n{reason} in your environment.\nCheck out the instructions")
+
+    package = "gguf" if "gguf" in reason else "sentencepiece"
+    extra = {"sentencepiece": "tokenizers", "gguf": "gguf"}[package]
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.setattr(loading, "find_spec", lambda module: None)
+    with pytest.raises(InputError, match=rf"needs the package {package}, .*: pip install 'isogloss\[{extra}\]'$"):
+        load(tiny("llama"))
+    monkeypatch.setattr(loading, "find_spec", lambda module: True)  # it is here, and the reason is another
+    with pytest.raises(InputError, match="cannot be loaded as a model"):
+        load(tiny("llama"))
 
 
 def test_tables_that_are_computed_are_no_missing_weights(tiny, tmp_path):

@@ -17,6 +17,7 @@ from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval
 from isogloss.report import curves
 from isogloss.report.curves import Curve, Fact, RunFolder, View, average, language_name, number, overall, select
+from isogloss.runs.table import WITHOUT_SINKS
 
 MOST_SENTENCES = 8
 MEASURES = ("p@1", "cka", "word_agreement", "aer", "mexa", "anc", "separability", "anisotropy")
@@ -36,7 +37,8 @@ ASKS = {
 COMPARED = tuple(f"{measure}_{end}" for measure in ("p@1", "cka") for end in ("mean", "behind", "best"))
 COUNTED = ("duplicates", "truncated", "skipped", "coverage", "identical", "vocabulary", "learned_from")
 CHOSEN = ("gap", "relative_gap", "chosen_step", "chosen_rate")
-NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", *COUNTED, *CHOSEN, *COMPARED))
+SINKS = ("sink_share", "sink_times", "sink_first")
+NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", *COUNTED, *CHOSEN, *COMPARED, *SINKS))
 AVERAGE = "the average over language pairs"
 EMBEDDING = "Layer 0 is the embedding output."
 Groups = Mapping[tuple[str, str], Sequence[Curve]]
@@ -255,7 +257,8 @@ def map_sentences(run: RunFolder) -> list[str]:
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
-    sentences = [_lead(lead), _basis(lead, own, run.rows), *curves.name_partners(run, run.centre, lead)]
+    sentences = [_lead(lead), _basis(lead, own, run.mapped), *_sinks(run, lead)]
+    sentences += curves.name_partners(run, run.centre, lead)
     sentences += _collapse(lead, parts)
     for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
@@ -335,6 +338,31 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
         else "layers are compared on the same sentences"
     )
     return f"The value is the average over {curve.members} {members}, {curves.count_items(curve)}; {averaged}.{apart}"
+
+
+def _sinks(run: RunFolder, lead: Curve) -> list[str]:
+    """Which tokens rule the means of sentences at which layers, and what the measures are without them."""
+    rows = run.rows[run.rows["condition"] == WITHOUT_SINKS]
+    known = {name: select(run.by_layer, measure=name) for name in SINKS}
+    if not len(rows) or not all(known.values()):
+        return []
+    share, times, first = (average(known[name]) for name in SINKS)
+    peak = max(times.at, key=lambda layer: times.readings[layer].value)
+    without, changes = curves.curves(rows), []
+    for measure, method in dict.fromkeys(((lead.measure, lead.method), ("cka", "debiased"))):
+        if not (select(run.by_layer, measure=measure, method=method) and select(without, measure=measure)):
+            continue
+        before, after = (overall(parts, measure, method) for parts in (run.by_layer, without))
+        moved = {layer: after.readings[layer].value - before.readings[layer].value for layer in after.at}
+        most = max(moved, key=lambda layer: abs(moved[layer]))
+        numbers = (number(curve.readings[most].value) for curve in (after, before))
+        changes.append(f"{after.name} at layer {most} is {' instead of '.join(numbers)}")
+    mostly = ", mostly the first of a sentence," if first.readings[peak].value > 0.5 else ""
+    return [
+        f"At {curves.name_layers(times.at)} a few tokens{mostly} have states that dwarf all others (at layer {peak} "
+        f"{share.readings[peak].value:.1%} of the tokens, up to {times.readings[peak].value:,.0f} times the median "
+        f"length) and rule the mean of a sentence: without them, {curves.listed(changes)}."
+    ]
 
 
 def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:

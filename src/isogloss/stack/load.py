@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,13 @@ PROBED = [7, 5]  # tokens of the sentences that a model is checked with
 WINDOW = 3  # tokens that its layers with a window see meanwhile, so that windows are checked, too
 SENTENCE = "The cat sat on the mat, and the dog lay beside it in front of the fire."
 GAIN = 0.2  # nats a token by which the first token must lower the loss of this sentence to be taken for trained
+# Packages that some models need: what each is imported as, and the extra that installs it.
+OPTIONAL = {
+    "sentencepiece": ("sentencepiece", "tokenizers"),
+    "protobuf": ("google.protobuf", "tokenizers"),
+    "tiktoken": ("tiktoken", "tokenizers"),
+    "gguf": ("gguf", "gguf"),
+}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -236,6 +244,7 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
         except SafetensorError as error:
             raise InputError(f"{source} is damaged or cut off ({error}); copy it again") from error
         except Exception as error:  # what a damaged folder makes transformers and tokenizers raise has no one class
+            _name_missing_package(name, str(error))
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             if Path(source).is_dir():
                 raise InputError(f"{source} cannot be loaded as a model: {reason}") from error
@@ -271,6 +280,13 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
     together = "they do not belong together; use the tokenizer that the model was trained with"
     require(tokenizer.vocab_size <= known, f"{foreign}: {together}")
     return model, tokenizer
+
+
+def _name_missing_package(name: str | Path, reason: str) -> None:
+    """Where a model could not be read for want of an optional package, say which, and how it is installed."""
+    for package, (module, extra) in OPTIONAL.items():
+        if package in reason.lower() and find_spec(module) is None:
+            raise InputError(f"{name} needs the package {package}, which is not here: pip install 'isogloss[{extra}]'")
 
 
 def choose_device(device: str | torch.device) -> torch.device:
