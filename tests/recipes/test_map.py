@@ -361,7 +361,9 @@ def test_tokens_that_rule_the_means_are_named_with_the_values_without_them(tiny,
     text = ig.Bitext(tuple(bitext[language] for language in LANGUAGES[:2]), name="planted")
     table = ig.map(stack, text, sample=40, points=0, out=tmp_path / "run")
     plain, without = (table[table.condition == condition] for condition in ("", "without sinks"))
-    assert only(plain, measure="sink_times").value.min() > 1000 and set(only(plain, measure="sink_first").value) == {1.0}
+    assert only(plain, measure="sink_times").value.min() > 1000 and set(only(plain, measure="sink_first").value) == {
+        1.0
+    }
     states = [
         torch.stack([ig.vectors(stack, ig.Corpus("qaa", [each]), unit="token")[2, 1:].mean(dim=0) for each in side])
         for side in (text[language].sentences for language in LANGUAGES[:2])
