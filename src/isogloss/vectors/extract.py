@@ -27,7 +27,7 @@ from isogloss.text.words import words_of
 Pool = Literal["mean", "first"]
 Pooling = Literal["mean", "weighted", "last", "first"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-DWARFS = 10  # times the median length of a layer's states from which one of them is a sink
+DWARFS = 5  # times the median length of a layer's states from which one of them is a sink
 FEW = 0.2  # the largest share of the tokens that sinks may be; more are no exception
 PROBED = 32  # sentences of a language in which sinks are looked for
 
@@ -278,9 +278,9 @@ POOLINGS = {"mean": mean_by_group, "weighted": weighted_by_group, "last": last_o
 def find_sinks(
     stack: Stack | Chain, corpora: Sequence[Corpus], *, layers: Sequence[int], rows: Sequence[int]
 ) -> dict[int, Sinks]:
-    """The layers at which a few content tokens have states 10 times as long as the median or longer, and what they are.
+    """The layers at which a few content tokens have states 5 times as long as the median or longer, and what they are.
 
-    Many decoders make the first token of a text such a sink, often 1,000 times as long: the mean of a sentence is
+    Many decoders make the first token of a text such a sink, up to 1,000 times as long: the mean of a sentence is
     then that one state, and says nothing of the sentence. The first `PROBED` of these rows of every corpus are read.
     """
     lengths: dict[int, list[Tensor]] = {layer: [] for layer in layers}
