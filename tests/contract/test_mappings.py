@@ -1,12 +1,14 @@
-"""Every registered mapping recovers a planted rotation, treats new vectors alike, and survives a file."""
+"""Every registered mapping recovers a planted rotation, treats new vectors alike, and survives a file.
+
+Every removal of languages takes a planted language away, also from new vectors, and leaves the rest."""
 
 import pytest
 import torch
 
 from isogloss.errors import InputError
 from isogloss.mappings.mapping import RESTORES, load_mapping, save
-from isogloss.mappings.methods import MAPPINGS, fit_mapping
-from isogloss.mappings.normalise import NORMALISATIONS
+from isogloss.mappings.methods import MAPPINGS, fit_mapping, remove_languages
+from isogloss.mappings.normalise import NORMALISATIONS, REMOVALS
 
 
 def draw(*shape, seed=0):
@@ -92,3 +94,34 @@ def test_widths_that_differ_are_refused_by_rotations_only(method):
             fit_mapping(x, y, method=method)
     else:
         assert fit_mapping(x, y, method=method)(x).shape == (30, 4)
+
+
+def in_languages(sentences, seed=4):
+    """Three languages of the same sentences, each far off in a direction of its own, and what they mean."""
+    meaning = torch.cat([draw(sentences, 9, seed=seed), torch.zeros(sentences, 3, dtype=torch.float64)], dim=1)
+    places = torch.eye(12, dtype=torch.float64)[9:]  # the last three directions tell the language
+    return {name: meaning + 20 * place for name, place in zip(("en", "nl", "ru"), places, strict=True)}, meaning
+
+
+@pytest.mark.parametrize("method", ["centred", *REMOVALS])
+def test_a_planted_language_is_removed_also_from_new_vectors_and_the_rest_stays(method, tmp_path):
+    spaces, _ = in_languages(200)
+    removals = remove_languages(spaces, method=method)
+    new, meaning = in_languages(50, seed=8)
+    cleaned = {name: removals[name](x) for name, x in new.items()}
+    apart = max((cleaned[name] - cleaned["en"]).norm(dim=1).max() for name in cleaned)
+    assert apart < (1e-9 if method in ("lsar", "leace") else 3.0) < (new["nl"] - new["en"]).norm(dim=1).min()
+    for name, x in cleaned.items():
+        assert (x[:, :9] - meaning[:, :9]).norm(dim=1).median() < 0.5  # the means of `centred`, a tilt of `lir`
+        again = load_mapping(save(removals[name], tmp_path / f"{name}.safetensors"))
+        assert torch.equal(again(new[name]), x) and torch.equal(again.target(new[name]), x)
+        assert again(new[name].float()).dtype == torch.float32
+
+
+@pytest.mark.parametrize("method", REMOVALS)
+def test_what_is_removed_is_not_brought_back(method):
+    spaces, _ = in_languages(40)
+    with pytest.raises(InputError, match=f"restore 'raw' would bring back what {method} removes"):
+        remove_languages(spaces, method=method)["en"].restored("raw")
+    x = spaces["en"]
+    assert fit_mapping(x, spaces["nl"], normalise=method)(x).shape == x.shape

@@ -99,7 +99,7 @@ def test_what_is_not_declared_does_change_the_value(name, invariance):
     assert abs(after - before) > 1e-6
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", [name for name in PAIRS if MEASURES[name].higher_is_better is not None])
 def test_a_perfect_pair_scores_better_than_a_shuffled_one(name):
     x, _ = related()
     order = torch.randperm(x.shape[0], generator=torch.Generator().manual_seed(5))

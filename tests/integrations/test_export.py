@@ -19,8 +19,8 @@ from isogloss.errors import InputError
 from isogloss.integrations import export as exporting
 from isogloss.integrations.export import Encoder, inherited
 from isogloss.mappings.mapping import RESTORES
-from isogloss.mappings.methods import fit_mapping
-from isogloss.mappings.normalise import NORMALISATIONS
+from isogloss.mappings.methods import fit_mapping, remove_languages
+from isogloss.mappings.normalise import NORMALISATIONS, REMOVALS
 from isogloss.measures.retrieval import retrieve
 from tiny_models import DEPTH, ENCODERS, TEXT
 
@@ -159,6 +159,17 @@ def test_the_other_side_of_a_mapping_is_where_it_can_be_compared(tiny, tmp_path,
     mapping = fitted("iterative", restore, width=32)
     ig.export(tiny("bert"), tmp_path / "target", layer=1, mapping=mapping, side="target")
     close(encode(tmp_path / "target"), by_hand(mapping, reference(tiny("bert"), 1), "target"))
+
+
+@pytest.mark.parametrize("method", REMOVALS)
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_a_removal_of_languages_goes_along(tiny, tmp_path, method, side):
+    draw = torch.Generator().manual_seed(1)
+    spaces = {language: torch.randn(60, 32, generator=draw) + place for language, place in (("en", 0.0), ("nl", 0.5))}
+    removal = remove_languages(spaces, method=method)["nl"]
+    ig.save(removal, tmp_path / "w.safetensors")
+    ig.export(tiny("bert"), tmp_path / "without", layer=2, mapping=tmp_path / "w.safetensors", side=side)
+    close(encode(tmp_path / "without"), removal(reference(tiny("bert"), 2).double()))
 
 
 def test_steps_are_joined_and_equal_the_mapping():

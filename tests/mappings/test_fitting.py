@@ -6,13 +6,13 @@ import sys
 import numpy as np
 import pytest
 import torch
-from scipy.linalg import orthogonal_procrustes
-from sklearn.linear_model import Ridge
+from scipy.linalg import orthogonal_procrustes, sqrtm
+from sklearn.linear_model import LogisticRegression, Ridge
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.mappings.methods import fit_mapping, parse_mappings
-from isogloss.mappings.normalise import normalisation, streamed_normalisations
+from isogloss.mappings.methods import fit_mapping, parse_mappings, remove_languages
+from isogloss.mappings.normalise import REMOVALS, normalisation, normalisations, streamed_normalisations
 from isogloss.measures.retrieval import retrieval
 
 
@@ -215,3 +215,80 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path):
 def test_docstring_examples(name):
     result = doctest.testmod(sys.modules[f"isogloss.mappings.{name}"], extraglobs={"torch": torch})
     assert result.failed == 0
+
+
+# Languages removed
+
+
+def of_languages(*sizes, d=6):
+    """Vectors of several languages, each with a place, and all with a stretched shape."""
+    shape = draw(d, d, seed=7)
+    return [draw(n, d, seed=n) @ shape + 2 * draw(1, d, seed=1000 + n) for n in sizes]
+
+
+def test_leace_is_the_printed_formula():
+    spaces = of_languages(120, 80, 50)
+    whole = torch.cat(spaces)
+    labels = torch.cat([torch.eye(3, dtype=torch.float64)[[number] * len(x)] for number, x in enumerate(spaces)])
+    mean = whole.mean(dim=0)
+    covariance = ((whole - mean).T @ (whole - mean) / len(whole)).numpy()
+    cross = ((whole - mean).T @ (labels - labels.mean(dim=0)) / len(whole)).numpy()
+    root = np.real(sqrtm(covariance))
+    whitening = np.linalg.inv(root)
+    tells = whitening @ cross  # (d, languages), of rank 2
+    projection = tells @ np.linalg.pinv(tells, rcond=1e-8)
+    expected = whole.numpy() - (whole - mean).numpy() @ (root @ projection @ whitening).T
+    mine = torch.cat([own(x) for own, x in zip(normalisations(spaces, "leace"), spaces, strict=True)])
+    assert np.allclose(mine.numpy(), expected, atol=1e-9)
+
+
+def test_after_leace_no_linear_classifier_beats_the_majority():
+    spaces = of_languages(120, 80, 50)
+    labels = np.repeat([0, 1, 2], [120, 80, 50])
+    cleaned = torch.cat([own(x) for own, x in zip(normalisations(spaces, "leace"), spaces, strict=True)])
+    one_hot = np.eye(3)[labels]
+    covariance = (cleaned - cleaned.mean(0)).numpy().T @ (one_hot - one_hot.mean(0)) / len(labels)
+    assert np.abs(covariance).max() < 1e-12
+    before, after = (
+        LogisticRegression(C=1e6, max_iter=5000).fit(x.numpy(), labels).score(x.numpy(), labels)
+        for x in (torch.cat(spaces), cleaned)
+    )
+    assert before > 0.9 and after == pytest.approx(120 / 250)
+
+
+def test_lsar_removes_the_plane_of_the_means_and_lir_the_first_singular_vectors():
+    spaces = of_languages(120, 80, 50)
+    means = np.stack([x.mean(0).numpy() for x in spaces])
+    plane = np.linalg.svd(means - means.mean(0))[2][:2]
+    lsar = normalisations(spaces, "lsar")
+    for own, x in zip(lsar, spaces, strict=True):
+        assert np.allclose(own(x).numpy(), x.numpy() - x.numpy() @ plane.T @ plane, atol=1e-10)
+    first = normalisations(spaces, "lsar", rank=1)[0]
+    assert np.allclose(first(spaces[0]).numpy(), (spaces[0].numpy() - spaces[0].numpy() @ plane[:1].T @ plane[:1]))
+    for own, x in zip(normalisations(spaces, "lir", rank=2), spaces, strict=True):
+        u, sizes, vh = np.linalg.svd(x.numpy(), full_matrices=False)
+        assert np.allclose(own(x).numpy(), u[:, 2:] * sizes[2:] @ vh[2:], atol=1e-10)
+
+
+def test_languages_with_one_mean_are_left_as_they_are_and_few_vectors_do_no_harm():
+    x = draw(30, 6, seed=1)
+    for kind in ("lsar", "leace"):
+        assert torch.equal(normalisations([x, x], kind)[0](x), x)
+    few = [draw(5, 40, seed=2), draw(4, 40, seed=3)]  # fewer vectors than directions
+    cleaned = [own(side) for own, side in zip(normalisations(few, "leace"), few, strict=True)]
+    assert torch.allclose(cleaned[0].mean(0), cleaned[1].mean(0), atol=1e-9) and cleaned[0].isfinite().all()
+
+
+def test_mistakes_of_removals_are_said():
+    x = draw(30, 6, seed=1)
+    for spaces, options, words in (
+        ({"en": x}, {}, "leace removes what tells languages apart, so it takes two languages or more"),
+        ({"en": x, "nl": x[:, :4]}, {}, "x has width 6 and y has width 4; leace is of languages in the space of one"),
+        ({"en": x, "nl": x}, {"method": "svd"}, "removal 'svd' is not known; choose centred, lir, lsar, leace"),
+        ({"en": x, "nl": x}, {"method": "lir", "rank": 0}, "rank is how many directions are removed, at least 1"),
+    ):
+        with pytest.raises(InputError, match=words):
+            remove_languages(spaces, **options)
+    assert [spec.saved for spec in parse_mappings(["raw", "centred", *REMOVALS, "procrustes+leace"])] == [
+        False, False, True, True, True, True,
+    ]  # fmt: skip

@@ -6,8 +6,8 @@ import torch
 
 import isogloss as ig
 from isogloss.measures.cka import cka_minibatch, cka_rbf
-from isogloss.measures.geometry import anisotropy, cosine_drift, l2_drift, neighbourhood_overlap
-from isogloss.measures.retrieval import nearest, retrieve
+from isogloss.measures.geometry import anc, anisotropy, cosine_drift, l2_drift, neighbourhood_overlap, separability
+from isogloss.measures.retrieval import mexa, nearest, retrieve, xsim
 from isogloss.measures.word_alignment import argmax_links, itermax_links
 
 OF_TWO = (
@@ -23,6 +23,10 @@ OF_TWO = (
     ig.procrustes,
     argmax_links,
     itermax_links,
+    anc,
+    mexa,
+    separability,
+    xsim,
 )
 
 

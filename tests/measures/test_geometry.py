@@ -1,4 +1,4 @@
-"""Distances, anisotropy, neighbourhoods and Procrustes: against loops and scipy."""
+"""Distances, anisotropy, neurons, languages, neighbourhoods and Procrustes: against loops, scipy and scikit-learn."""
 
 import math
 
@@ -7,15 +7,22 @@ import pytest
 import torch
 from scipy.linalg import orthogonal_procrustes
 from scipy.spatial import procrustes
+from scipy.stats import pearsonr
+from sklearn.neighbors import NearestCentroid
 
 from isogloss.errors import InputError
+from isogloss.measures.cka import CkaStream
 from isogloss.measures.geometry import (
+    anc,
+    anc_from_sums,
     anisotropy,
     cosine_drift,
     l2_drift,
     neighbourhood_overlap,
     procrustes_distance,
     procrustes_floor,
+    separability,
+    separability_interval,
 )
 from isogloss.measures.retrieval import score_blocks
 
@@ -46,6 +53,47 @@ def test_anisotropy_is_the_mean_over_all_pairs():
     assert anisotropy(x) == pytest.approx(sum(cosines) / len(cosines))
     assert anisotropy(draw(2000, 300, 1)) == pytest.approx(0, abs=0.01)
     assert anisotropy(torch.ones(5, 3)) == pytest.approx(1)
+
+
+def test_neuron_wise_correlation_is_the_mean_over_columns_also_from_a_stream():
+    x = draw(50, 7, 1, torch.float32) + 1000
+    y = 0.5 * x + draw(50, 7, 2, torch.float32)
+    x[:, 3] = 4.0  # a neuron that does not vary has no correlation
+    columns = [pearsonr(x[:, j].numpy(), y[:, j].numpy()).statistic for j in range(7) if j != 3]
+    assert anc(x, y) == pytest.approx(np.mean(columns), abs=1e-4)
+    stream = CkaStream([("en", "nl")], block=8)
+    for rows in (slice(0, 13), slice(13, 50)):
+        stream.update({"en": x[rows], "nl": y[rows]})
+    streamed = anc_from_sums(*stream.sums("en", "nl"))
+    assert streamed.value == pytest.approx(anc(x, y), abs=1e-5) and (streamed.n, streamed.floor) == (50, 0.0)
+    assert math.isnan(anc(torch.ones(5, 2), torch.ones(5, 2)))
+    assert anc(draw(500, 50, 1), draw(500, 50, 2)) == pytest.approx(0, abs=0.02)
+
+
+def test_separability_is_the_nearest_centroid_with_each_pair_left_out():
+    x = draw(40, 5, 1)
+    y = x + draw(40, 5, 2) + 0.6
+    right = []
+    for i in range(40):
+        others = [j for j in range(40) if j != i]
+        judge = NearestCentroid().fit(torch.cat([x[others], y[others]]).numpy(), [0] * 39 + [1] * 39)
+        right += [judge.predict(x[i : i + 1].numpy())[0] == 0, judge.predict(y[i : i + 1].numpy())[0] == 1]
+    assert 0.5 < np.mean(right) < 1
+    assert separability(x, y) == pytest.approx(np.mean(right))
+    found = separability_interval(x + 1e4, y + 1e4)
+    assert found.value == pytest.approx(np.mean(right)) and (found.n, found.floor) == (40, 0.5)
+    assert found.low < found.value < found.high
+
+
+def test_languages_that_lie_on_one_another_cannot_be_told_apart():
+    unrelated = [separability(draw(60, 20, seed), draw(60, 20, seed + 500)) for seed in range(60)]
+    aligned = []  # translations are near each other, and neither language has a place of its own
+    for seed in range(60):
+        x = draw(60, 20, seed)
+        aligned.append(separability(x, x + 0.1 * draw(60, 20, seed + 500)))
+    assert np.mean(unrelated) == pytest.approx(0.5, abs=0.02) and np.mean(aligned) == pytest.approx(0.5, abs=0.02)
+    x = draw(60, 20, 1)
+    assert separability(x, x) == 0.5 and separability(x, x + 50) == 1.0
 
 
 def test_neighbourhoods_of_independent_spaces_overlap_at_the_floor():

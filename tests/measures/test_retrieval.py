@@ -8,7 +8,18 @@ import pytest
 import torch
 
 from isogloss.errors import InputError
-from isogloss.measures.retrieval import METHODS, induction, mutual, nearest, retrieval, retrieve, retrieve_each
+from isogloss.measures.retrieval import (
+    METHODS,
+    both_ways,
+    induction,
+    mexa,
+    mutual,
+    nearest,
+    retrieval,
+    retrieve,
+    retrieve_each,
+    xsim,
+)
 
 MODULE = import_module("isogloss.measures.retrieval")  # the package's attribute of this name is the function
 
@@ -337,3 +348,47 @@ def test_no_more_scores_are_held_than_were_said(method, monkeypatch):
     monkeypatch.setattr(torch, "mm", lambda *given, out: sizes.append(out.numel()) or product(*given, out=out))
     induction(x, y, torch.tensor(gold), method=method)
     assert len(sizes) > 9 and max(sizes) <= 200
+
+
+# MEXA and xSIM
+
+
+def test_mexa_is_the_share_of_cosines_that_lead_their_row_and_their_column(monkeypatch):
+    monkeypatch.setattr(MODULE, "SCORES_AT_ONCE", 100)  # several blocks
+    x = draw(40, 6, 1)
+    y = x + draw(40, 6, 2)
+    right = 0
+    for i in range(40):
+        cosine = [float(torch.cosine_similarity(x[i], y[j], dim=0)) for j in range(40)]
+        column = [float(torch.cosine_similarity(x[j], y[i], dim=0)) for j in range(40)]
+        right += all(cosine[i] > cosine[j] and cosine[i] > column[j] for j in range(40) if j != i)
+    assert 0 < right < 40
+    assert mexa(x, y) == pytest.approx(right / 40)
+    found = both_ways(*retrieve(x, y))
+    assert (found.n, found.floor) == (40, 1 / 79) and found.low < found.value < found.high
+
+
+def test_mexa_of_unrelated_vectors_is_its_floor_and_of_equal_ones_nothing():
+    found = [mexa(draw(30, 20, seed), draw(30, 20, seed + 500)) for seed in range(100)]
+    assert np.mean(found) == pytest.approx(1 / 59, abs=0.004)
+    assert mexa(torch.ones(5, 3), torch.ones(5, 3)) == 0
+
+
+def test_xsim_is_the_error_of_the_ratio_margin_by_a_loop():
+    x = draw(30, 6, 1)
+    y, more = x + 0.8 * draw(30, 6, 2), x + 0.9 * draw(30, 6, 3)
+    for negatives in (None, more):
+        candidates = y if negatives is None else torch.cat([y, negatives])
+        cosines = torch.nn.functional.cosine_similarity(x[:, None], candidates[None], dim=2)
+        wrong = 0
+        for i in range(30):
+            margins = []
+            for j in range(len(candidates)):
+                near = cosines[i].sort().values[-4:].mean() + cosines[:, j].sort().values[-4:].mean()
+                margins.append(float(cosines[i, j] / (near / 2)))
+            wrong += int(np.argmax(margins)) != i
+        assert 0 < wrong < 30
+        assert xsim(x, y, negatives=negatives) == pytest.approx(wrong / 30)
+    assert xsim(x, y, negatives=more) > xsim(x, y)
+    with pytest.raises(InputError, match="x has 30 items and y has 29"):
+        xsim(x, y[:29])

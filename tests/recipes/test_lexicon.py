@@ -270,7 +270,10 @@ def test_the_command_finds_dictionaries_in_the_data_folder(tiny, files, tmp_path
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"mappings": "affine"}, "--mappings takes raw, centred, normalised, or procrustes, .* not 'affine'"),
+        (
+            {"mappings": "affine"},
+            "--mappings takes raw, centred, normalised, lir, lsar, leace, or procrustes, .* not 'affine'",
+        ),
         ({"mappings": "procrustes+z"}, "--mappings takes .* not 'procrustes\\+z'"),
         ({"mappings": "raw,raw"}, "--mappings has raw twice"),
         ({"levels": "words"}, "--levels takes word and piece"),

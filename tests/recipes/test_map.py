@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +11,13 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.measures.geometry import anisotropy
-from isogloss.measures.retrieval import retrieve
+from isogloss.measures.geometry import anc, anisotropy, separability
+from isogloss.measures.retrieval import mexa, retrieve
 from isogloss.measures.word_alignment import ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits
+from isogloss.report import verdict
 from isogloss.runs.table import KEY
 from isogloss.text.vocabulary import vocabulary
 from isogloss.text.words import words_of
@@ -58,13 +60,18 @@ def test_rows_equal_the_measures_taken_directly(stack, bitext):
                 hit = only(table, measure="p@1", **where)
                 assert hit.value.item() == pytest.approx(one.p[1].value, abs=0.02)  # rounding may turn a near tie
                 assert (hit.n.item(), hit.floor.item()) == (one.n, one.p[1].floor)
+        pair = {"source": "qaa", "target": "qab", "layer": layer}
+        for name, taken in (("anc", anc), ("mexa", mexa), ("separability", separability)):
+            mine = only(table, measure=name, **pair)
+            assert mine.value.item() == pytest.approx(taken(x[layer], y[layer]), abs=0.02) and mine.n.item() == 60
         flat = only(table, measure="anisotropy", source="qaa", layer=layer)
         assert flat.value.item() == pytest.approx(anisotropy(x[layer]), abs=1e-5)
 
 
 def test_every_similarity_has_its_floor_and_n(stack, bitext):
     table = ig.map(stack, bitext, sample=40)
-    scored = table[table.measure.isin(["cka", "p@1", "p@5", "p@10", "mrr", "word_agreement"])]
+    names = ["cka", "p@1", "p@5", "p@10", "mrr", "word_agreement", "anc", "mexa", "separability"]
+    scored = table[table.measure.isin(names)]
     assert len(scored) and scored.floor.notna().all() and scored.n.notna().all()
     assert only(table, measure="cka").n.unique().tolist() == [60]  # CKA reads everything
     assert only(table, measure="p@1").n.unique().tolist() == [40]  # retrieval reads the pool
@@ -344,3 +351,45 @@ def test_the_best_layer_is_read_on_the_half_that_did_not_choose_it():
     assert abs(honest - 0.5) < 0.03 and highest > 0.55
     alone = layer_rows("p@1", "centred", {0: mean_of_hits(hits[0], 0.1)}, n=60, base={})
     assert not [one for one in alone if one["measure"] == "p@1_best"]  # nothing was chosen
+
+
+def test_tokens_that_rule_the_means_are_named_with_the_values_without_them(tiny, bitext, tmp_path):
+    """A planted attention sink: the state of the first content token is over 1,000 times as long as all others."""
+    stack = ig.load(tiny("gpt2"), device="cpu")
+    with torch.no_grad():
+        stack.model.wpe.weight[1] = 20_000 * stack.model.wpe.weight[2].norm() / 32**0.5
+    text = ig.Bitext(tuple(bitext[language] for language in LANGUAGES[:2]), name="planted")
+    table = ig.map(stack, text, sample=40, points=0, out=tmp_path / "run")
+    plain, without = (table[table.condition == condition] for condition in ("", "without sinks"))
+    assert only(plain, measure="sink_times").value.min() > 1000 and set(only(plain, measure="sink_first").value) == {
+        1.0
+    }
+    states = [
+        torch.stack([ig.vectors(stack, ig.Corpus("qaa", [each]), unit="token")[2, 1:].mean(dim=0) for each in side])
+        for side in (text[language].sentences for language in LANGUAGES[:2])
+    ]
+    mine = only(without, measure="cka", layer=2)
+    assert mine.value.item() == pytest.approx(ig.cka(*states), abs=1e-4)
+    assert abs(only(plain, measure="cka", layer=2).value.item() - mine.value.item()) > 0.05
+    assert {"p@1", "p@1_mean", "mexa", "anc", "separability"} <= set(without.measure)
+    assert not {"duplicates", "truncated", "word_agreement"} & set(without.measure)
+    (said,) = (line for line in verdict(table, "map") if "rule the mean" in line)
+    assert said.startswith("At layers 0 to 3 a few tokens, mostly the first of a sentence, have states that dwarf all")
+    assert "times the median length" in said and "without them, centred P@1 at layer" in said and "CKA at layer" in said
+    again = ig.map(stack, text, sample=40, points=0, out=tmp_path / "run", resume=True)
+    pd.testing.assert_frame_equal(again, table)
+
+
+def test_poolings_and_the_normed_top_are_those_of_vectors(tiny, bitext):
+    stack = ig.load(tiny("llama"), device="cpu")
+    text = ig.Bitext(tuple(bitext[language] for language in LANGUAGES[:2]), name="both")
+    for pooling in ("weighted", "last"):
+        table = ig.map(stack, text, sample="all", words=0, pooling=pooling, normed_top=True)
+        x, y = (ig.vectors(replace(stack, normed=True), corpus, pooling=pooling)[-1] for corpus in text)
+        assert set(table[table.unit == "sentence"].pooling) == {pooling}
+        mine = only(table, measure="cka", layer=stack.last)
+        assert mine.value.item() == pytest.approx(ig.cka(x, y), abs=1e-4)
+    with pytest.raises(InputError, match="is a decoder, whose first token sees no other; use --pooling last"):
+        ig.map(stack, text, pooling="first")
+    with pytest.raises(InputError, match="--normed-top takes a whole model"):
+        ig.map(ig.chain(ig.load(tiny("bert"), device="cpu")), text, normed_top=True)

@@ -11,7 +11,7 @@ from transformers import AutoModel
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.mappings.methods import parse_mappings
-from isogloss.mappings.normalise import normalisation
+from isogloss.mappings.normalise import normalisation, normalisations
 from isogloss.measures.registry import MEASURES
 from isogloss.recipes import rotate as rotation
 from isogloss.recipes.jobs import Job, run_job
@@ -91,6 +91,27 @@ def test_inductive_means_are_of_the_text_learned_from_and_transductive_ones_of_t
             assert torch.equal(one.means, normalisation(space, kind).means)
     first, other = found.values()
     assert torch.equal(first.weight, other.weight), "the map is the same"
+
+
+def test_languages_are_removed_and_the_removal_is_kept(tiny, parts, tmp_path):
+    test, train = parts
+    given = {"layers": "2", "save_mappings": "2", "device": "cpu", "mappings": "lir,lsar,leace,procrustes+leace"}
+    table = ig.rotate(tiny("bert"), test, train_bitext=train, out=tmp_path / "run", **given)
+    stack = ig.load(tiny("bert"), device="cpu")
+    u, v = (ig.vectors(stack, corpus)[2].double() for corpus in test)
+    x, y = (ig.vectors(stack, corpus)[2] for corpus in train)
+    for kind in ("lir", "lsar", "leace"):
+        source, target = normalisations((x, y), kind)
+        kept = ig.load_mapping(tmp_path / "run" / "mappings" / "qaa-qab" / "layer-2" / f"{kind}.safetensors")
+        assert torch.allclose(kept(u), source(u)) and torch.allclose(kept.target(v), target(v))
+        rows = table[(table.measure == "p@1") & (table.method == "cosine") & (table.source == "qaa")]
+        (row,) = rows[rows.condition == f"{kind} inductive"].value
+        assert row == pytest.approx(p_at_1(source(u).numpy(), target(v).numpy()), abs=0.04)
+    assert {"leace transductive", "procrustes+leace inductive"} <= set(table.condition)
+    with pytest.raises(
+        InputError, match="leace removes what tells languages apart in one model; leave it out with two"
+    ):
+        ig.rotate(tiny("bert"), test, train_bitext=train, other=tiny("roberta"), mappings="leace", device="cpu")
 
 
 def test_each_of_two_models_reads_its_language(tiny, text):

@@ -112,6 +112,20 @@ def test_without_centred_retrieval_the_next_measure_leads():
     assert "raw cosine P@1" in say(curve("p@1", [0.1, 0.6, 0.2], method="cosine"))[0]
 
 
+@pytest.mark.parametrize(("told", "words"), [(0.9, "but not collapsed"), (0.51, "and lie on one another")])
+def test_what_centring_hides_is_said_beside_it(told, words):
+    pair = [curve("mexa", [0.1, 0.3, 0.2], method="cosine"), curve("separability", [0.99, told, 0.99], floor=0.5)]
+    lines = say(curve("p@1", [0.1, 0.8, 0.2]), curve("p@1", [0.1, 0.4, 0.2], method="cosine"), *pair)
+    (line,) = (line for line in lines if "collapsed" in line or "lie on one another" in line)
+    assert line.startswith(
+        f"The languages are aligned {words} at layer 1: the nearer mean tells the language of a share"
+    )
+    assert f"of {told:.3f} [" in line and "where chance gives 0.500; without centring, P@1 is 0.400 [" in line
+    assert line.endswith("is 0.300 [0.280, 0.320] at layer 1 and 0.200 on average over the layers.")
+    at_chance = say(curve("p@1", [0.01, 0.01]), curve("p@1", [0.01, 0.01], method="cosine"), *pair)
+    assert not any("collapsed" in line for line in at_chance)
+
+
 def test_missing_intervals_and_floors_are_not_made_up():
     lines = say(curve("p@1", [0.1, 0.6, 0.2], margin=None, floor=None, n=None))
     assert "is 0.600, where no floor was measured." in lines[0]
@@ -140,7 +154,9 @@ def test_the_verdict_is_short():
     curves = [curve("p@1", [0.1, 0.9, 0.2], target=target) for target in ("nl", "ru", "zh")]
     curves += [curve("cka", [0.1, 0.6, 0.2], method="debiased"), curve("word_agreement", [0.1, 0.6, 0.2])]
     curves += [curve("aer", [0.4, 0.2, 0.3], method="itermax", floor=None)]
-    assert 3 <= len(say(*curves)) <= 6
+    curves += [curve("p@1", [0.1, 0.5, 0.1], method="cosine"), curve("mexa", [0.1, 0.5, 0.1], method="cosine")]
+    curves += [curve("separability", [0.9, 0.9, 0.9], floor=0.5)]
+    assert 3 <= len(say(*curves)) <= 8
 
 
 def test_layers_are_named_as_ranges():

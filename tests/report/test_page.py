@@ -13,7 +13,7 @@ from isogloss.errors import InputError
 from isogloss.recipes import RECIPES
 from isogloss.report import VIEWS, write_page
 from isogloss.report.curves import RunFolder
-from isogloss.report.page import read_run, thin_rows, view_of
+from isogloss.report.page import compared, read_run, thin_rows, view_of
 from isogloss.runs import table
 
 
@@ -99,6 +99,38 @@ def test_runs_of_one_model_are_told_apart_by_their_folders(tmp_path):
     names = [run["name"] for run in data_of(page)["runs"]]
     assert names == ["made-up-encoder (first)", "made-up-encoder (second)"]
     assert page.count("<ul><li>") == 2
+
+
+def test_runs_on_one_page_are_compared_on_what_all_have(tmp_path):
+    """Means over other pairs, or among more sentences, would compare texts and not models."""
+    shapes = (
+        Shape(model="one", languages=("en", "nl", "ru"), data="talks"),
+        Shape(model="two", languages=("en", "nl"), data="talks"),
+    )
+    runs = [read_run(write_run(tmp_path / shape.model, shape)) for shape in shapes]
+    for run in runs:
+        run.name = run.model
+    (first, said), (second, nothing) = compared(runs)
+    languages = {*first.rows["source"], *first.rows["target"]} - {""}
+    assert languages == {"en", "nl"} and len(second.rows) == len(runs[1].rows) and not nothing
+    both = [run.rows[(run.rows.measure == "p@1") & (run.rows.method == "centred")] for run in (first, second)]
+    assert [*both[0].source] == [*both[1].source] and len(both[0])
+    (line,) = said
+    assert line.startswith("Left out of one, as not every run on this page has it on the same sentences: en → ru, ")
+    assert "p@1_mean" not in set(first.rows.measure), "a mean over all pairs is not one over those that are left"
+    text = write_page([tmp_path / "one", tmp_path / "two"], tmp_path / "both.html", figures=False).read_text()
+    assert "Left out of one" in text
+
+
+def test_other_texts_or_numbers_of_sentences_are_not_compared(tmp_path):
+    few, many = (read_run(write_run(tmp_path / str(n), Shape(n=n, data="talks"))) for n in (200, 1000))
+    for run, said in compared([few, many]):
+        assert set(run.rows.measure[run.rows.target != ""]) == {"word_agreement", "aer"}, "words alone"
+        assert "Retrieval P@1" in said[0] and "CKA" in said[0]
+    same, other = (read_run(write_run(tmp_path / name, Shape(data="talks"))) for name in ("same", "other"))
+    assert all(len(run.rows) == len(same.rows) for run, _ in compared([same, other]))
+    other.record = {**other.record, "hashes": {"data": {"talks": "another"}}}
+    assert [run for run, _ in compared([same, other])] == [same, other], "nothing in common: each is shown as it is"
 
 
 def test_a_run_without_points_record_or_intervals_still_makes_a_page(tmp_path):

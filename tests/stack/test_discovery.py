@@ -3,9 +3,11 @@
 import copy
 import hashlib
 import shutil
+import sys
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,6 +27,7 @@ from isogloss.text.corpora import Corpus
 from tiny_models import DEPTH, DISCOVERED, ENCODERS, READ_ONLY, TEXT, tiny_config, tiny_model, tiny_tokenizer
 
 CORPUS = Corpus("en", TEXT)
+loading = sys.modules["isogloss.stack.load"]  # the package's attribute of this name is the function
 MOST = 2_000_000  # weights of a model that is small enough to be made here
 LEFT_OUT = {  # types of transformers' list that are not tried
     "falcon_h1": "reads a token in a second without its CUDA kernels",
@@ -279,6 +282,94 @@ def test_a_slow_tokenizer_gives_sentence_measures(tmp_path):
     both = ig.map(fast, text, layers="0,1")
     same = both[both.unit == "sentence"].reset_index(drop=True)
     assert same.equals(asked[asked.unit == "sentence"].reset_index(drop=True)), "sentences are measured as before"
+
+
+@pytest.mark.parametrize("reason", ["XTokenizer requires the SentencePiece library but it was not found", "no gguf"])
+def test_a_missing_package_is_named_with_the_extra_that_installs_it(tiny, monkeypatch, reason):
+    def refuse(*_, **__):
+        raise ImportError(f"\n{reason} in your environment.\nCheck out the instructions")
+
+    package = "gguf" if "gguf" in reason else "sentencepiece"
+    extra = {"sentencepiece": "tokenizers", "gguf": "gguf"}[package]
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", refuse)
+    monkeypatch.setattr(loading, "find_spec", lambda module: None)
+    with pytest.raises(InputError, match=rf"needs the package {package}, .*: pip install 'isogloss\[{extra}\]'$"):
+        load(tiny("llama"))
+    monkeypatch.setattr(loading, "find_spec", lambda module: True)  # it is here, and the reason is another
+    with pytest.raises(InputError, match="cannot be loaded as a model"):
+        load(tiny("llama"))
+
+
+def test_a_file_of_packed_weights_needs_its_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    monkeypatch.setattr(loading, "find_spec", lambda module: None)
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    with pytest.raises(InputError, match=r"model.gguf needs the package gguf, .*: pip install 'isogloss\[gguf\]'$"):
+        load(tmp_path / "model.gguf")
+
+
+def test_a_gguf_file_is_a_model(tmp_path):
+    """Weights in half precision, as a converter writes them: its rows of queries and keys are in another order."""
+    gguf = pytest.importorskip("gguf")
+    model = tiny_model(tiny_config("llama", 300))
+    config, file = model.config, tmp_path / "tiny.gguf"
+    letters = [chr(code) for code in range(33, 127)]
+    words = ["<s>", "</s>", *letters, *("".join(pair) for pair in zip(letters, letters[1:], strict=False))]
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_block_count(DEPTH)
+    writer.add_context_length(64)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_vocab_size(300)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_token_list([*words, *(f"<{number}>" for number in range(300 - len(words)))])
+    writer.add_token_merges([f"{a} {b}" for a, b in zip(letters, letters[1:], strict=False)])
+    writer.add_bos_token_id(0)
+    writer.add_eos_token_id(1)
+    names = {
+        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
+        "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
+        "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm",
+    }  # fmt: skip
+    for path, weight in model.named_parameters():
+        name = path.replace("model.", "").replace("layers.", "blk.").replace("embed_tokens", "token_embd")
+        name = "output_norm.weight" if name == "norm.weight" else name
+        for ours, theirs in names.items():
+            name = name.replace(ours, theirs)
+        values = weight.detach().numpy()
+        for part, heads in (("attn_q", 4), ("attn_k", config.num_key_value_heads)):
+            if part in name:
+                values = values.reshape(heads, 2, -1, 32).swapaxes(1, 2).reshape(values.shape)
+        writer.add_tensor(name, values.astype("float32"))
+    for write in (
+        writer.write_header_to_file,
+        writer.write_kv_data_to_file,
+        writer.write_tensors_to_file,
+        writer.close,
+    ):
+        write()
+    stack = load(file, device="cpu")
+    assert (stack.last, stack.width, stack.dtype) == (DEPTH, 32, torch.float32)
+    with torch.no_grad():
+        ids = torch.tensor([stack.tokenizer(TEXT[0])["input_ids"]])
+        states = model(input_ids=ids, output_hidden_states=True).hidden_states[1][0]
+    torch.testing.assert_close(ig.vectors(stack, Corpus("en", TEXT[:1]), unit="token")[1], states, atol=1e-5, rtol=0)
+    file.write_bytes(file.read_bytes()[:-2000])
+    with pytest.raises(InputError, match="is damaged or cut off, or no GGUF file"):
+        load(file)
+
+
+def test_a_model_too_large_for_memory_is_said_before_it_is_loaded(tiny, monkeypatch):
+    folder, free = tiny("llama"), 100_000
+    tensors = load_file(Path(folder) / "model.safetensors")
+    count = sum(weight.numel() for weight in tensors.values())
+    monkeypatch.setattr(loading, "virtual_memory", lambda: SimpleNamespace(available=free))
+    monkeypatch.setattr(AutoModel, "from_pretrained", lambda *_, **__: pytest.fail("loaded"))
+    with pytest.raises(InputError, match=f"has {count:,} weights, which take 0.0 GB in float32, and 0.0 GB of memory"):
+        load(folder, device="cpu")
 
 
 def test_tables_that_are_computed_are_no_missing_weights(tiny, tmp_path):

@@ -1,4 +1,5 @@
 import weakref
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -11,7 +12,7 @@ from isogloss.stack import load
 from isogloss.text.batches import chunks, encode, group
 from isogloss.text.corpora import Corpus
 from isogloss.vectors import stream, vectors
-from isogloss.vectors.extract import first_of_group, mean_by_group
+from isogloss.vectors.extract import find_sinks, first_of_group, mean_by_group
 from tiny_models import DEPTH, ENCODERS, TEXT
 
 CORPUS = Corpus("en", TEXT)
@@ -226,3 +227,60 @@ def test_equal_sentences_with_other_words_are_no_copies(tiny):
     words = [[(0, 3), (4, 7)], [(0, 7)]]
     (found,) = ig.stream(stack, ig.Corpus("en", ["the cat", "the cat"], words), units=("word",))
     assert found.items["word"].tolist() == [[0, 0], [0, 1], [1, 0]]
+
+
+# How a sentence is made of its tokens
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+@pytest.mark.parametrize("pooling", ["mean", "weighted", "last", "first"])
+def test_poolings_are_those_of_a_loop(tiny, family, pooling):
+    stack = load(tiny(family))
+    found = vectors(stack, CORPUS, pooling=pooling)
+    for row, text in enumerate(TEXT):
+        (one,) = stream(stack, Corpus("en", [text]), units=("token", "first"))
+        tokens = one.values["token"]  # (layers, tokens, width)
+        places = torch.arange(1.0, tokens.shape[1] + 1)[:, None]
+        expected = {
+            "mean": tokens.mean(dim=1),
+            "weighted": (places * tokens).sum(dim=1) / places.sum(),
+            "last": tokens[:, -1],
+            "first": one.values["first"][:, 0],
+        }[pooling]
+        torch.testing.assert_close(found[:, row], expected, atol=1e-5, rtol=1e-5)
+    with pytest.raises(InputError, match="pooling 'max' is not known; choose mean, weighted, last, first"):
+        vectors(stack, CORPUS, pooling="max")
+
+
+@pytest.fixture
+def with_sinks(tiny):
+    """A decoder the state of whose first content token is over 1,000 times as long as the others, at every layer."""
+    stack = load(tiny("gpt2"))
+    with torch.no_grad():
+        stack.model.wpe.weight[1] = 20_000 * stack.model.wpe.weight[2].norm() / 32**0.5  # position 0 is that of [CLS]
+    return stack
+
+
+def test_sinks_are_found_and_left_out(with_sinks, tiny):
+    rows = list(range(len(TEXT)))
+    found = find_sinks(with_sinks, [CORPUS], layers=list(with_sinks.cuts), rows=rows)
+    assert list(found) == list(with_sinks.cuts)
+    tokens = sum(vectors(with_sinks, Corpus("en", [text]), unit="token").shape[1] for text in TEXT)
+    for sinks in found.values():
+        assert sinks.share == pytest.approx(len(TEXT) / tokens) and sinks.first == 1 and sinks.times > 1000
+    assert not find_sinks(load(tiny("gpt2")), [CORPUS], layers=[0, DEPTH], rows=rows)
+    (without,) = stream(with_sinks, CORPUS, sinks=found)
+    for row, text in enumerate(TEXT):
+        states = vectors(with_sinks, Corpus("en", [text]), unit="token")
+        expected = (states[:, 1:] if states.shape[1] > 1 else states).mean(dim=1)  # where there is no other, it stays
+        torch.testing.assert_close(without.values["sentence"][:, row], expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["llama", "modernbert", "bert"])
+def test_the_top_cut_can_be_read_after_the_last_norm(tiny, family):
+    stack = load(tiny(family))
+    normed = replace(stack, normed=True)
+    ours, plain, reference = vectors(normed, CORPUS), vectors(stack, CORPUS), plain_masked_mean(stack, TEXT)
+    torch.testing.assert_close(ours, reference, atol=1e-5, rtol=0)
+    assert torch.equal(ours[:-1], plain[:-1]) and torch.equal(ours[-1], plain[-1]) is (family == "bert")
+    torch.testing.assert_close(vectors(normed, CORPUS, layers=[DEPTH])[0], reference[-1], atol=1e-5, rtol=0)

@@ -112,6 +112,10 @@ class Encoder:
             space = getattr(mapping, self.side)  # rounds of lengths and means, and a last division by lengths
             lengths: list[nn.Module] = [UnitLength()] if space.lengths else []
             steps = [step for mean in space.means for step in (*lengths, shifted(-mean))] + lengths
+            if space.removed is not None:
+                read, subtracted = space.removed
+                taken = subtracted.T @ read  # (d, d)
+                steps = [affine(torch.eye(len(taken), dtype=taken.dtype) - taken, taken @ space.means[0])]
         if mapping is not None and self.side == "source":
             moved = mapping.target.mean - mapping.weight @ mapping.source.mean
             recentred = mapping.restore == "recentred"

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError, readable, require
 from isogloss.files import whole
-from isogloss.mappings.normalise import Normalisation
+from isogloss.mappings.normalise import REMOVALS, Normalisation
 
 RESTORES = ("normalised", "recentred", "raw")
 FORMAT = "isogloss mapping 1"
@@ -45,6 +45,10 @@ class Mapping:
 
     def __post_init__(self) -> None:
         require(self.restore in RESTORES, f"restore {self.restore!r} is not known; choose {', '.join(RESTORES)}")
+        lost = self.restore != "normalised" and self.source.removed is not None
+        require(
+            not lost, f"restore {self.restore!r} would bring back what {self.source.kind} removes; use 'normalised'"
+        )
 
     @property
     def underdetermined(self) -> bool:
@@ -75,15 +79,18 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
     >>> save(procrustes(x, y), "w.safetensors")  # doctest: +SKIP
     """
     file = Path(path)
-    tensors = {"weight": mapping.weight.contiguous()}
+    tensors = {"weight": mapping.weight}
     facts = {"format": FORMAT, "method": mapping.method, "pairs": str(mapping.pairs), "restore": mapping.restore}
     for side in _SIDES:
         shape: Normalisation = getattr(mapping, side)
-        tensors |= {f"{side}.means": shape.means.contiguous(), f"{side}.mean": shape.mean.contiguous()}
+        tensors |= {f"{side}.means": shape.means, f"{side}.mean": shape.mean}
+        tensors |= {} if shape.removed is None else {f"{side}.removed": shape.removed}
         facts |= {f"{side}.kind": shape.kind, f"{side}.lengths": str(shape.lengths)}
     file.parent.mkdir(parents=True, exist_ok=True)
+    # Both sides may have one removal, and the tensors of a file share no memory.
+    apart = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     with whole(file) as beside:
-        save_file(tensors, beside, metadata=facts)
+        save_file(apart, beside, metadata=facts)
     return file
 
 
@@ -97,11 +104,15 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
         tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
     require(facts.get("format") == FORMAT, f"{file} holds tensors, but no mapping that ig.save wrote")
     with readable(file, "lacks a part of a mapping", "save it again"):
-        source, target = (
-            Normalisation(facts[f"{side}.kind"], tensors[f"{side}.means"], tensors[f"{side}.mean"]) for side in _SIDES
-        )
+        source, target = (_side(side, facts[f"{side}.kind"], tensors) for side in _SIDES)
         weight = tensors["weight"]
         mapping = Mapping(facts["method"], weight, source, target, int(facts["pairs"]), facts["restore"])
     if weight.dtype != torch.float64 or tuple(weight.shape) != (len(target.mean), len(source.mean)):
         raise InputError(f"{file}: the parts of the mapping do not fit each other; save it again")
     return mapping
+
+
+def _side(side: str, kind: str, tensors: dict[str, Tensor]) -> Normalisation:
+    """The normalisation of one side, from the tensors of a file."""
+    names = ("means", "mean", "removed") if kind in REMOVALS else ("means", "mean")
+    return Normalisation(kind, *(tensors[f"{side}.{name}"] for name in names))

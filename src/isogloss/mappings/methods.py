@@ -13,8 +13,9 @@ Commands name a method together with what is done to both spaces first (`parse_m
     raw                     nothing: vectors as they are
     centred                 each space less its mean
     normalised              each space iteratively normalised
+    lir, lsar, leace        what tells the two languages apart removed
     procrustes              a rotation; likewise least-squares and ridge
-    procrustes+iterative    a rotation after iterative normalisation; likewise +centred and +length
+    procrustes+iterative    a rotation after iterative normalisation; likewise +centred, +length and the removals
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import Mapping
-from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, normalisation
+from isogloss.mappings.normalise import NORMALISATIONS, REMOVALS, Normalisation, normalisations as normalisations_of
 from isogloss.measures.inputs import double, paired, same_width
 from isogloss.measures.retrieval import mutual
 
@@ -79,7 +80,7 @@ def fit_mapping(
         same_width(x, y, one_width)
     require(refine >= 0, f"refine takes a number of rounds from 0 on, not {refine}")
     whole_x, whole_y = (x, y) if spaces is None else spaces
-    source, target = normalisations or (normalisation(whole_x, normalise), normalisation(whole_y, normalise))
+    source, target = normalisations or normalisations_of((whole_x, whole_y), normalise)
     solve = MAPPINGS[method].solve
     weight = solve(double(source(x)), double(target(y)), ridge_strength)
     pairs = x.shape[0]
@@ -89,6 +90,28 @@ def fit_mapping(
             matched, _ = mutual(near_x @ weight.T, near_y, method="csls")
             weight, pairs = solve(near_x[matched[:, 0]], near_y[matched[:, 1]], ridge_strength), matched.shape[0]
     return Mapping(method, weight.cpu(), source, target, pairs, restore)
+
+
+def remove_languages(
+    spaces: dict[str, Tensor], *, method: str = "leace", rank: int | None = None
+) -> dict[str, Mapping]:
+    """Mappings that take from each language what tells it from the others, fitted on vectors of every language.
+
+    Args:
+        spaces: language -> (n, d), vectors of one model. They need not be parallel, nor equally many.
+        method: "centred" (each language's mean), "lir", "lsar" or "leace", see `isogloss.mappings.normalise`.
+        rank: how many directions `lir` and `lsar` remove; by default 1, and all in which the means differ.
+
+    >>> en = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
+    >>> without = remove_languages({"en": en, "nl": en + torch.tensor([0.0, 7.0])}, method="lsar")
+    >>> without["nl"](torch.tensor([[5.0, 3.0]])).tolist()
+    [[5.0, 0.0]]
+    """
+    removals = ("centred", *REMOVALS)
+    require(method in removals, f"removal {method!r} is not known; choose {', '.join(removals)}")
+    shapes = normalisations_of(list(spaces.values()), method, rank=rank)
+    identity = torch.eye(len(shapes[0].mean), dtype=torch.float64)
+    return {language: Mapping(method, identity, own, own, 0) for language, own in zip(spaces, shapes, strict=True)}
 
 
 def procrustes(
@@ -143,7 +166,12 @@ MAPPINGS = {
 
 # --- mappings by name
 
-UNMAPPED = {"raw": "none", "centred": "centred", "normalised": "iterative"}
+UNMAPPED = {
+    "raw": "none",
+    "centred": "centred",
+    "normalised": "iterative",
+    **dict(zip(REMOVALS, REMOVALS, strict=True)),
+}
 
 
 @dataclass(frozen=True)
@@ -163,6 +191,11 @@ class MappingSpec:
         """Whether it needs pairs to learn from."""
         return self.method != ""
 
+    @property
+    def saved(self) -> bool:
+        """Whether there is something to save: a map that was fitted, or what is removed of each language."""
+        return self.learns or self.normalise in REMOVALS
+
     def fit(self, x: Tensor, y: Tensor, *, spaces: Spaces, **more: Any) -> Mapping:
         """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and what more there is are those of `fit_mapping`.
 
@@ -171,7 +204,7 @@ class MappingSpec:
         if self.learns:
             how = {"method": self.method, "normalise": self.normalise, "spaces": spaces, **self.options, **more}
             return fit_mapping(x, y, **how)
-        source, target = (normalisation(space, self.normalise) for space in spaces)
+        source, target = normalisations_of(spaces, self.normalise)
         return Mapping("none", torch.eye(x.shape[1], dtype=torch.float64), source, target, 0)
 
 
@@ -190,10 +223,10 @@ def parse_mappings(text: str | Sequence[str], **options: Any) -> list[MappingSpe
             specs.append(MappingSpec(name, "", UNMAPPED[name]))
             continue
         method, plus, normalise = name.partition("+")
-        if method not in MAPPINGS or (plus and normalise not in NORMALISATIONS):
+        if method not in MAPPINGS or (plus and normalise not in (*NORMALISATIONS, *REMOVALS)):
             raise InputError(
                 f"--mappings takes {', '.join(UNMAPPED)}, or {', '.join(MAPPINGS)} with or without "
-                f"{', '.join(f'+{each}' for each in NORMALISATIONS[1:])}, not {name!r}"
+                f"{', '.join(f'+{each}' for each in (*NORMALISATIONS[1:], *REMOVALS))}, not {name!r}"
             )
         specs.append(MappingSpec(name, method, normalise or "none", options))
     return specs

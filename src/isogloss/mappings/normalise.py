@@ -10,19 +10,29 @@ Every kind is a number of rounds of "divide each row by its length (r), subtract
 After the last one every row has length one *and* the mean is nearly zero, which a rotation needs: it can turn a space,
 but neither shift nor stretch it. Means are those of the whole space of a language, not of the dictionary's rows only,
 and they are kept: a vector that comes later is divided and shifted by the same numbers.
+
+Three further kinds remove the directions in which a model tells languages apart, and leave the rest of the space as it
+is. `centred` is the simplest removal: of each language's mean.
+
+    lir     x less its part along the first singular vectors of its own language's vectors (Yang et al. 2021)
+    lsar    x less its part in the space that the means of the languages span around their own mean (Xie et al. 2022)
+    leace   x - S^(1/2) P S^(-1/2) (x - mean), with S the covariance of all languages together and P the projection onto
+            their whitened means: afterwards no linear classifier tells the language, and no linear map does so with a
+            smaller change of x (Belrose et al. 2023)
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.measures.inputs import matrix
+from isogloss.measures.inputs import double, matrix, same_width
 from isogloss.measures.retrieval import unit_rows
 
 NORMALISATIONS = ("none", "centred", "length", "iterative")
+REMOVALS = ("lir", "lsar", "leace")
 ROUNDS = 5
 
 
@@ -31,11 +41,14 @@ class Normalisation:
     """What is done to the vectors of one space.
 
     means: (rounds, d), float64, the mean subtracted in each round. mean: (d,), float64, of the space as it came.
+    removed: of a removal, (2, r, d), float64: how much of each direction a vector has is read off it with the first r
+    rows, and as much of the last r rows is subtracted; `means` holds where that is counted from.
     """
 
     kind: str
     means: Tensor = field(repr=False)
     mean: Tensor = field(repr=False)
+    removed: Tensor | None = field(default=None, repr=False)
 
     @property
     def lengths(self) -> bool:
@@ -46,6 +59,9 @@ class Normalisation:
         """Normalise x (n, d) as the space was, in the precision of x."""
         if x.shape[-1] != len(self.mean):
             raise InputError(f"these vectors have width {x.shape[-1]} and the space has width {len(self.mean)}")
+        if self.removed is not None:
+            read, subtracted = self.removed.to(x)
+            return x - (x - self.means[0].to(x)) @ read.T @ subtracted
         for mean in self.means:
             x = (unit_rows(x) if self.lengths else x) - mean.to(x)
         return unit_rows(x) if self.lengths else x
@@ -61,6 +77,52 @@ def normalisation(space: Tensor, kind: str = "iterative") -> Normalisation:
     """
     whole = matrix(space, name="the space")
     return streamed_normalisations(lambda: [whole[None]], kind)[0]
+
+
+def normalisations(spaces: Sequence[Tensor], kind: str, *, rank: int | None = None) -> list[Normalisation]:
+    """The normalisation of each of several spaces (n, d), one a language; removals look at all of them together.
+
+    Args:
+        spaces: vectors of each language, of one model where languages are removed.
+        kind: one of `NORMALISATIONS` or of `REMOVALS`.
+        rank: how many directions `lir` and `lsar` remove; by default 1, and all in which the means differ.
+
+    >>> en = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> nl = en + torch.tensor([0.0, 5.0])
+    >>> shaped = [own(space) for own, space in zip(normalisations([en, nl], "leace"), (en, nl))]
+    >>> bool(torch.allclose(shaped[0].mean(dim=0), shaped[1].mean(dim=0), atol=1e-5))
+    True
+    """
+    if kind not in REMOVALS:
+        return [normalisation(space, kind) for space in spaces]
+    require(rank is None or rank >= 1, f"rank is how many directions are removed, at least 1, not {rank}")
+    whole = [double(matrix(space, name="a space")).cpu() for space in spaces]
+    if kind == "lir":
+        own = [torch.linalg.svd(space, full_matrices=False).Vh[: rank or 1] for space in whole]
+        removals = [(torch.zeros_like(basis[:1]), torch.stack([basis, basis])) for basis in own]
+    else:
+        removals = [_told_apart(whole, kind, rank)] * len(whole)
+    kinds = zip(whole, removals, strict=True)
+    return [Normalisation(kind, origin, space.mean(dim=0), removed) for space, (origin, removed) in kinds]
+
+
+def _told_apart(spaces: Sequence[Tensor], kind: str, rank: int | None) -> tuple[Tensor, Tensor]:
+    """What `lsar` or `leace` removes from all languages alike: where it is counted from (1, d), and (2, r, d)."""
+    require(len(spaces) > 1, f"{kind} removes what tells languages apart, so it takes two languages or more")
+    for space in spaces[1:]:
+        same_width(spaces[0], space, f"{kind} is of languages in the space of one model")
+    means = torch.stack([space.mean(dim=0) for space in spaces])  # (languages, d)
+    if kind == "lsar":
+        basis = _span(means - means.mean(dim=0))[:rank]
+        return torch.zeros_like(means[:1]), torch.stack([basis, basis])
+    total = sum(map(len, spaces))
+    origin = torch.stack([space.sum(dim=0) for space in spaces]).sum(dim=0, keepdim=True) / total
+    covariance = torch.stack([(space - origin).T @ (space - origin) for space in spaces]).sum(dim=0) / total
+    variances, axes = torch.linalg.eigh(covariance)
+    known = variances > 1e-12 * variances[-1]  # in the others no vector differs from the mean
+    axes, roots = axes[:, known], variances[known].sqrt()
+    basis = _span((means - origin) @ axes / roots)  # (r, axes), of the whitened means
+    return origin, torch.stack([basis / roots @ axes.T, basis * roots @ axes.T])
 
 
 def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "iterative") -> list[Normalisation]:
@@ -95,6 +157,12 @@ def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "i
             for shape, own, total in zip(shapes, *totals, strict=True)
         ]
     return shapes
+
+
+def _span(rows: Tensor) -> Tensor:
+    """An orthonormal basis (r, d) of the space that rows (k, d) span, the direction in which they differ most first."""
+    _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
+    return directions[sizes > 1e-9 * sizes.max().clamp(min=torch.finfo(rows.dtype).tiny)]
 
 
 def _double_sum(x: Tensor) -> Tensor:

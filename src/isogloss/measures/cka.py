@@ -535,12 +535,8 @@ class CkaStream:
         # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
         self._pending = {language: x[complete:].clone() for language, x in rows.items()}
 
-    def estimate(self, source: str, target: str) -> Interval:
-        """Debiased linear CKA of two languages over all items so far.
-
-        The interval is the jackknife of the first 512 items, in the measure of what n items are surer of, around the
-        exact value; the floor is 0, the mean over all shuffles.
-        """
+    def sums(self, source: str, target: str) -> tuple[SideSums, SideSums, PairSums]:
+        """The sums of two languages, and of the pair they make, over all items so far."""
         pair = (source, target)
         if pair not in self.pairs:
             raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
@@ -549,8 +545,16 @@ class CkaStream:
         if rows[source].shape[0]:  # the waiting rows count, and the state stays as it is
             references = self._references or {language: mean_row(x) for language, x in rows.items()}
             sums = self._with_rows(rows, references, [pair])
-        x, y = sums[source], sums[target]
-        value = cka_from_sums(x, y, sums[pair])
+        return sums[source], sums[target], sums[pair]
+
+    def estimate(self, source: str, target: str) -> Interval:
+        """Debiased linear CKA of two languages over all items so far.
+
+        The interval is the jackknife of the first 512 items, in the measure of what n items are surer of, around the
+        exact value; the floor is 0, the mean over all shuffles.
+        """
+        x, y, pair = self.sums(source, target)
+        value = cka_from_sums(x, y, pair)
         if self._left is None:
             kept = (centre_rows(torch.cat(rows)) for rows in self._kept.values())
             self._left = hsic_without(torch.stack([double(x @ x.mT) for x in kept]))

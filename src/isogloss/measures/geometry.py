@@ -1,4 +1,4 @@
-"""How far a space moved, how narrow it is, whether its neighbourhoods stayed, and what is left after a rotation.
+"""How far a space moved, how narrow it is, what it tells of its language, and what is left after a rotation.
 
 A plain distance between two models that were trained apart says little: the same arrangement of words may lie turned in
 another direction. Procrustes analysis first turns one onto the other as well as can be, reflections allowed, and then
@@ -13,9 +13,11 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import require
+from isogloss.measures.cka import PairSums, SideSums
 from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
+from isogloss.measures.statistics import Interval, mean_interval
 
 _neutral = partial(measure, higher_is_better=False, neutral=True)  # the lower is selected, none is called better
 
@@ -93,6 +95,84 @@ def anisotropy(x: Tensor) -> float:
     n = units.shape[0]
     total = float(units.sum(dim=0).square().sum() - units.square().sum()) / (n * (n - 1))
     return max(-1.0, min(1.0, total))
+
+
+@measure(
+    "anc",
+    title="Neuron-wise correlation",
+    explanation="Does one and the same neuron rise and fall with the same sentences in both languages? The correlation "
+    "of its values, averaged over neurons: 1 is the same coordinates throughout, 0 is what unrelated sentences give.",
+    higher_is_better=True,
+    range=(-1.0, 1.0),
+    axis=(0.0, 1.0),
+    invariances=("scale", "shift", "permutation of items", "symmetric"),
+    paper="Del & Fishel 2022, Cross-lingual Similarity of Multilingual Representations Revisited",
+)
+def anc(x: Tensor, y: Tensor) -> float:
+    """Average neuron-wise correlation: Pearson's r of x[:, j] and y[:, j], averaged over the d columns, in float64.
+
+    x (n, d), y (n, d), whose rows correspond. Unlike CKA it asks for the same coordinates: a rotation of one side
+    changes it. A column that does not vary on either side has no correlation and is left out; NaN where none is left.
+
+    >>> x = torch.tensor([[1.0, 1.0], [2.0, 3.0], [3.0, 2.0]])
+    >>> round(anc(x, 5 * x + 1), 6), round(anc(x, x * torch.tensor([1.0, -1.0])), 6)
+    (1.0, 0.0)
+    """
+    x, y = map(centre_rows, _equally_wide(x, y, "a neuron of one side is compared with the same of the other"))
+    return _mean_correlation((x * y).sum(dim=0), x.square().sum(dim=0), y.square().sum(dim=0))
+
+
+def anc_from_sums(x: SideSums, y: SideSums, pair: PairSums) -> Interval:
+    """`anc` of all rows that went into the sums of linear CKA, whose diagonals are those of single columns.
+
+    Its floor is 0, the mean over all shuffles of the pairs.
+    """
+    xy, xx, yy = (
+        sums.diagonal() - first.total * second.total / x.n
+        for sums, first, second in ((pair.cross, x, y), (x.own.cross, x, x), (y.own.cross, y, y))
+    )
+    return Interval(_mean_correlation(xy, xx, yy), n=x.n, floor=0.0)
+
+
+def _mean_correlation(xy: Tensor, xx: Tensor, yy: Tensor) -> float:
+    """The mean of xy / sqrt(xx yy) over the columns, (d,) each, where both vary."""
+    varies = (xx > 0) & (yy > 0)
+    return float((xy[varies] / (xx[varies] * yy[varies]).sqrt()).clamp(min=-1, max=1).mean())
+
+
+@measure(
+    "separability",
+    title="Separability of languages",
+    explanation="Can a sentence's language be told from which language's mean lies nearer? 1 is always, 0.5 is what "
+    "guessing gives: languages that lie on one another. Neither end is better in itself.",
+    neutral=True,
+    range=(0.0, 1.0),
+    invariances=("joint rotation", "joint shift", "permutation of items", "symmetric"),
+)
+def separability(x: Tensor, y: Tensor) -> float:
+    """The share of the rows of x (n, d) and y (n, d) that lie nearer to the mean of their own side, in float64.
+
+    Each pair is left out of both means when it is judged, so that two samples of one distribution score 0.5; ties count
+    half. This is the nearest-centroid classifier, cross-validated pair by pair. Why not a trained probe: with as many
+    dimensions as sentences a linear probe tells any two languages apart at every layer, and has a strength to choose.
+    This one has none, and sees just what centring takes away. It is a lower bound of what a probe finds. The footgun:
+    of sides that were centred themselves it means nothing, since the means were taken with the pair that is left out.
+
+    >>> x = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]])
+    >>> separability(x, x + torch.tensor([9.0, 0.0])), separability(x, x)
+    (1.0, 0.5)
+    """
+    return separability_interval(x, y).value
+
+
+def separability_interval(x: Tensor, y: Tensor) -> Interval:
+    """`separability` with an interval over the pairs, and the floor 0.5."""
+    x, y = _equally_wide(x, y, "two languages are told apart in one space", at_least=2)
+    x, y = x - x[:1], y - x[:1]  # far from the origin differences would be lost
+    mean_x, mean_y = ((side.sum(dim=0) - side) / (len(x) - 1) for side in (x, y))  # (n, d): without each pair in turn
+    across, middle = mean_x - mean_y, (mean_x + mean_y) / 2
+    told = [torch.sign(((side - middle) * across).sum(dim=1)) for side in (x, y)]  # 1: nearer to the mean of x
+    return mean_interval((told[0] - told[1] + 2) / 4, floor=0.5).clipped()
 
 
 @measure(

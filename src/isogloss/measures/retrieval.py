@@ -410,6 +410,66 @@ for _name, _title, _explanation in (
     )(lambda x, y, name=_name, **options: retrieval(x, y, **options)[name])
 
 
+@measure(
+    "mexa",
+    "MEXA",
+    "How often is a sentence's translation its nearest neighbour, seen from both sides at once?",
+    higher_is_better=True,
+    range=(0.0, 1.0),
+    invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
+    paper="Kargaran et al. 2024, MEXA: Multilingual Evaluation of English-Centric LLMs via Cross-Lingual Alignment",
+)
+def mexa(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10) -> float:
+    """The share of pairs whose cosine is the largest of its row and of its column in the matrix of all cosines.
+
+    x (n, d), y (n, d), whose rows correspond. The paper takes cosines of vectors as they are, of a decoder's last token
+    or of its tokens weighted by position (`vectors(..., pooling="last")`, `"weighted"`), and the mean or the largest
+    value over layers. Ties count against us. The matrix is made block by block and never kept.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> mexa(x, x), round(mexa(x, torch.tensor([[1.0, 0.1], [0.0, 1.0], [1.0, 0.0]])), 4)
+    (1.0, 0.3333)
+    """
+    return both_ways(*retrieve(x, y, method=method, k=k, ks=(1,))).value
+
+
+def both_ways(there: Retrieval, back: Retrieval) -> Interval:
+    """MEXA from the two directions of a retrieval whose rows correspond: the share of items found first in both.
+
+    With a Wilson interval. The floor is what scores in random order give: a pair is the largest of 2 n - 1.
+    """
+    return wilson_interval(int(((there.ranks == 1) & (back.ranks == 1)).sum()), there.n, floor=1 / (2 * there.n - 1))
+
+
+@measure(
+    "xsim",
+    "xSIM",
+    "The share of sentences whose translation is not found first, where sentences that are near to everything are "
+    "held back.",
+    higher_is_better=False,
+    range=(0.0, 1.0),
+    invariances=("scale", "joint rotation", "permutation of items"),
+    paper="Artetxe & Schwenk 2019; Chen et al. 2023, xSIM++",
+)
+def xsim(x: Tensor, y: Tensor, *, negatives: Tensor | None = None, k: int = 4) -> float:
+    """The error of looking up the translations of x (n, d) in y (n, d) by the ratio margin: 1 - P@1, in one direction.
+
+    Args:
+        x: (n, d) sentences to look up.
+        y: (n, d) their translations, row by row.
+        negatives: (m, d) more candidates, none of them right: altered translations make it xSIM++.
+        k: neighbours that the margin looks at.
+
+    >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+    >>> xsim(x, x, k=1), xsim(x, x, negatives=torch.tensor([[0.0, 1.0]]), k=1)
+    (0.0, 0.5)
+    """
+    candidates = y if negatives is None else torch.cat([tensor_of(y, "y"), tensor_of(negatives, "negatives")])
+    right = torch.arange(len(x))[:, None].expand(-1, 2)
+    require(len(x) == len(y), f"x has {len(x)} items and y has {len(y)}; row i of x must correspond to row i of y")
+    return 1 - retrieve(x, candidates, method="margin", k=k, ks=(1,), gold=right)[0].p[1].value
+
+
 # Dictionary induction
 
 

@@ -8,9 +8,9 @@ samples, as the jackknife needs.
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import torch
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.measures.cka import CkaStream
-from isogloss.measures.geometry import anisotropy
-from isogloss.measures.retrieval import retrieve_each
+from isogloss.measures.geometry import anc_from_sums, anisotropy, separability_interval
+from isogloss.measures.retrieval import both_ways, retrieve_each
 from isogloss.measures.word_alignment import AER, ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening, progress, shifted, silent
 from isogloss.recipes import recipe as options
@@ -28,14 +28,14 @@ from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hit
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.word_map import draw
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import WITHOUT_SINKS, Row, row
 from isogloss.stack.load import load
 from isogloss.stack.stack import Chain, Stack, layer_list, measuring_device
 from isogloss.text.corpora import Bitext, Corpus, Link, bitexts_of
 from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.vocabulary import Pair, Vocabulary, links_of, vocabulary
 from isogloss.text.words import words_of
-from isogloss.vectors.extract import TypeSums, Vectors, stream
+from isogloss.vectors.extract import Pooling, Sinks, TypeSums, Vectors, find_sinks, stream
 from isogloss.vectors.store import VectorStore
 
 METHODS = ("cosine", "centred", "csls")
@@ -56,6 +56,10 @@ def map(
         Literal["all", "first"], "'all' pairs of languages, or 'first': the first language with each other"
     ] = "all",
     layers: options.Layers = None,
+    pooling: Annotated[
+        Pooling, "a sentence is the mean of its tokens, that weighted by position, its last token or its first"
+    ] = "mean",
+    normed_top: Annotated[bool, "read the top layer after the model's last norm, as its head does"] = False,
     words: Annotated[int, Option("most word pairs a pair of languages to judge words by; 0: none", least=0)] = 1000,
     aligner: options.Aligner = "ibm2",
     points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,
@@ -91,6 +95,11 @@ def map(
         texts[name] = text
     hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
     stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
+    if pooling == "first" and isinstance(stack, Stack) and stack.family.kind == "decoder":
+        raise InputError(f"{stack.name} is a decoder, whose first token sees no other; use --pooling last or weighted")
+    if normed_top:
+        require(isinstance(stack, Stack), "--normed-top takes a whole model, not a chain")
+        stack = replace(cast(Stack, stack), normed=True)
     cuts = layer_list(layers, stack) or tuple(stack.cuts)
     hashes["model"], hardware = stack.fingerprint, measuring_device(stack.device)
     slow = words > 0 and not stack.tokenizer.is_fast
@@ -105,10 +114,13 @@ def map(
             ]
             store = VectorStore(run.scratch / str(number), mark="vocabulary.json")
             base = {"model": run.facts["model"], "data": name, "seed": seed}
+            base |= {} if pooling == "mean" else {"pooling": pooling}
             where = (order, order[:size], list(cuts), compared)
-            reading = MapReading(stack, hardware, text, *where, store, base, words > 0)
+            reading = MapReading(stack, hardware, text, *where, store, base, words > 0, pooling)
             known = yield from _rows_of_pass(reading, words, aligner, run)
             yield from _rows_of_sample(reading, known, run)
+            if pooling in ("mean", "weighted"):
+                yield from _rows_without_sinks(reading, aligner, run)
             vocabularies.append((store, known))
         if points and words and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
@@ -146,6 +158,8 @@ class MapReading:
             directions in which its translation was found first, (sample,). The vocabulary marks it as complete.
         base: Coordinates that every row has: model, data and seed.
         words: Whether words are compared, too.
+        pooling: How a sentence is made of its tokens.
+        sinks: By layer, tokens that are left out of sentences.
     """
 
     stack: Stack | Chain
@@ -158,6 +172,28 @@ class MapReading:
     store: VectorStore
     base: Mapping[str, Any]
     words: bool
+    pooling: Pooling
+    sinks: Mapping[int, Sinks] = field(default_factory=dict)
+
+
+def _rows_without_sinks(reading: MapReading, aligner: str, run: Run) -> Iterator[Sequence[Row]]:
+    """Where a few tokens rule the means of sentences: how long their states are, and all rows once more without them.
+
+    The text is read a second time, at these layers alone; models without such tokens cost a glance at some sentences.
+    """
+    sinks = find_sinks(reading.stack, reading.bitext.corpora, layers=reading.layers, rows=reading.order)
+    if not sinks:
+        return
+    yield [
+        row(f"sink_{name}", getattr(found, name), layer=layer, unit="token", **reading.base)
+        for layer, found in sinks.items()
+        for name in ("share", "times", "first")
+    ]
+    store = VectorStore(reading.store.folder.with_name(f"{reading.store.folder.name}.sinks"), mark="vocabulary.json")
+    base = {**reading.base, "condition": WITHOUT_SINKS}
+    again = replace(reading, layers=list(sinks), store=store, base=base, words=False, sinks=sinks)
+    known = yield from _rows_of_pass(again, 0, aligner, run)
+    yield from _rows_of_sample(again, known, run)
 
 
 # --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
@@ -196,7 +232,7 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
         stored = {name: (sentences[name][part], types[name][part]) for name in bitext.languages}
         rows += _one_pass(reading, reading.layers[part], gold, words, stored, shortened, means)
     rows += layer_rows("cka", "debiased", means, n=total, base=base)
-    for language, cut in shortened.items():
+    for language, cut in shortened.items() if not reading.sinks else ():
         rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
         note_shortened(run, len(cut), total, f"{language} in {base['data']}", reading.stack)
     for (source, target), given_links in gold.items():  # how far the statistical aligner gets on the same sentences
@@ -240,7 +276,7 @@ def _one_pass(
         most, vectors = (64, 16) if worded else (2048, 1)
         size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
         how: dict[str, Any] = {"layers": layers, "units": ("sentence", "word") if worded else ("sentence",)}
-        how |= {"rows": rows[before:], "chunk": size}
+        how |= {"rows": rows[before:], "chunk": size, "pooling": reading.pooling, "sinks": reading.sinks}
         streams = {corpus.language: shifted(before, total, stream(stack, corpus, **how)) for corpus in bitext.corpora}
         for done in range(0, len(rows) - before, size):
             chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
@@ -271,6 +307,7 @@ def _one_pass(
         for (source, target), cka in estimates.items():
             coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
             yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
+            yield row("anc", anc_from_sums(*sums[layer].sums(source, target)), **coordinates)
 
 
 def _link_errors(
@@ -299,7 +336,8 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
     for number in range(len(layers)):
         yield list(_rows_of_layer(reading, number, words.pairs, keys, run))
         progress("comparing sentences and words", number + 1, len(layers))
-    scores = [entry for entry in run.rows if (entry["measure"], entry["data"]) == ("p@1", base["data"])]
+    names = {"measure": "p@1", "data": base["data"], "condition": base.get("condition")}
+    scores = [entry for entry in run.rows if all((entry.get(name) or None) == cell for name, cell in names.items())]
     for method in METHODS:
         means = {}
         for layer in layers:
@@ -312,7 +350,7 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
 def _rows_of_layer(
     reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], keys: Mapping[str, list[str]], run: Run
 ) -> Iterator[Row]:
-    """Retrieval, word agreement and anisotropy at one layer, from what the pass left in the store.
+    """Retrieval, word agreement and the shape of the space at one layer, from what the pass left in the store.
 
     A word agrees if its nearest neighbour in the other language is its translation, language means removed. There are
     no rows of a layer whose last row the run has already.
@@ -330,11 +368,14 @@ def _rows_of_layer(
             hits[method] += [(direction.ranks == 1).double() for direction in both]
             for direction, (asked, answer) in zip(both, ((source, target), (target, source)), strict=True):
                 coordinates: dict[str, Any] = {"unit": "sentence", "source": asked, "target": answer}
-                if method == METHODS[0] and number == 0:
+                if method == METHODS[0] and number == 0 and not reading.sinks:
                     yield row("duplicates", direction.duplicates, n=direction.m, **reading.base, **coordinates)
                 coordinates |= {**base, "method": method}
                 yield from (row(f"p@{k}", share, **coordinates) for k, share in direction.p.items())
                 yield row("mrr", direction.mrr, **coordinates)
+        of_pair = {**base, "unit": "sentence", "source": source, "target": target}
+        yield row("mexa", both_ways(*judged[METHODS.index("cosine")]), method="cosine", **of_pair)
+        yield row("separability", separability_interval(x, y), **of_pair)
     for method, each in hits.items():
         store.write(f"hits.{method}.{layer}", torch.stack(each).mean(dim=0).numpy())
     for pair, translations in pairs_of_types.items():

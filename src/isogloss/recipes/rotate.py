@@ -22,7 +22,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import Mapping as SpaceMapping, save
 from isogloss.mappings.methods import MappingSpec, check_widths, parse_mappings, underdetermined_note
-from isogloss.mappings.normalise import normalisation
+from isogloss.mappings.normalise import REMOVALS, normalisations
 from isogloss.measures.cka import cka_forms
 from isogloss.measures.retrieval import retrieve
 from isogloss.measures.statistics import correlation
@@ -101,6 +101,8 @@ def rotate(
     ]
     first = model if isinstance(model, Stack) else load(cast(Any, model), revision, dtype=dtype, device=device)
     second = first if other is None else load(other, dtype=dtype, device=device)
+    joint = [spec.name for spec in specs if spec.normalise in REMOVALS and (other is not None or random_weights)]
+    require(not joint, f"{''.join(joint[:1])} removes what tells languages apart in one model; leave it out with two")
     if random_weights:
         every = range(1, second.last + 1)
         second = reinitialise(second, every, embeddings=True, seed=seed_of(seed, "random weights"))
@@ -112,7 +114,7 @@ def rotate(
         raise InputError(
             f"--save-mappings {save_mappings}: layer {missing[0]} is not read; --layers has {', '.join(map(str, cuts))}"
         )
-    if saved and not learned:
+    if saved and not any(spec.saved for spec in specs):
         raise InputError("--save-mappings keeps maps that are learned, and --mappings has none; add procrustes")
     pairs = [trial.languages for trial in trials]
     if saved and len(set(pairs)) < len(pairs):
@@ -232,7 +234,7 @@ def _retrieval_rows(
     keys_x, keys_y = (list(corpus.sentences) for corpus in trial.texts["test"])
     for spec in specs:
         for number, (name, mapping) in enumerate(_fitted(spec, sides)):
-            if folder is not None and spec.learns and number == 0:  # with the means of the text it was learned from
+            if folder is not None and spec.saved and number == 0:  # with the means of the text it was learned from
                 save(mapping, folder / f"{spec.name}.safetensors")
             if mapping.underdetermined:
                 run.note(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the parallel text"))
@@ -253,7 +255,7 @@ def _fitted(spec: MappingSpec, sides: Mapping[str, Sides]) -> Iterator[tuple[str
     mapping = spec.fit(*learned, spaces=learned)
     yield inductive if "train" in sides else transductive, mapping
     if means and "train" in sides:
-        source, target = (normalisation(side, spec.normalise) for side in sides["test"])
+        source, target = normalisations(sides["test"], spec.normalise)
         yield transductive, replace(mapping, source=source, target=target)
 
 

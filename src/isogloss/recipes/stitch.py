@@ -26,7 +26,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import RESTORES, Mapping as SpaceMapping
 from isogloss.mappings.methods import parse_mappings, underdetermined_note
-from isogloss.mappings.normalise import Normalisation, streamed_normalisations
+from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, streamed_normalisations
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import named
 from isogloss.recipes import recipe as options, task_scores, training_options
@@ -109,7 +109,7 @@ def stitch(
     """
     training_options.one_process("stitch")
     processor, (mapper, *more) = choose_device(device), parse_mappings(mapping, refine=refine, restore=denormalise)
-    if more or not mapper.learns:
+    if more or not mapper.learns or mapper.normalise not in NORMALISATIONS:
         raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
     half = training_options.half_precision(dtype, processor)
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)

@@ -23,7 +23,7 @@ import pandas as pd
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval, band
-from isogloss.runs.table import training_name
+from isogloss.runs.table import WITHOUT_SINKS, training_name
 from isogloss.text import languages
 
 POOLED, OTHERS = "all", "others"  # targets of readings over all languages' text, and over all but the trained one's
@@ -373,8 +373,9 @@ class RunFolder:
 
     @cached_property
     def mapped(self) -> pd.DataFrame:
-        """The rows of a map: those without a step, less the scores of a task at single layers."""
-        return self.rows[self.rows["step"].isna() & (self.rows["layer"].isna() | (self.rows["task"] == ""))]
+        """The rows of a map: those without a step, less the scores of a task at single layers and what sinks hide."""
+        rows = self.rows[self.rows["step"].isna() & (self.rows["condition"] != WITHOUT_SINKS)]
+        return rows[rows["layer"].isna() | (rows["task"] == "")]
 
     @cached_property
     def by_layer(self) -> list[Curve]:

@@ -17,9 +17,11 @@ from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval
 from isogloss.report import curves
 from isogloss.report.curves import Curve, Fact, RunFolder, View, average, language_name, number, overall, select
+from isogloss.runs.table import WITHOUT_SINKS
 
-MOST_SENTENCES = 6
-MEASURES = ("p@1", "cka", "word_agreement", "aer", "anisotropy")
+MOST_SENTENCES = 8
+MEASURES = ("p@1", "cka", "word_agreement", "aer", "mexa", "anc", "separability", "anisotropy")
+UNDIRECTED = ("cka", "mexa", "anc", "separability")  # the same both ways: one row a pair of languages
 METHODS = ("centred", "cosine", "csls", "debiased", "itermax")
 METHOD_LOOKS: Mapping[str, dict[str, Any]] = {
     "centred": {"colour": DARK},
@@ -35,7 +37,8 @@ ASKS = {
 COMPARED = tuple(f"{measure}_{end}" for measure in ("p@1", "cka") for end in ("mean", "behind", "best"))
 COUNTED = ("duplicates", "truncated", "skipped", "coverage", "identical", "vocabulary", "learned_from")
 CHOSEN = ("gap", "relative_gap", "chosen_step", "chosen_rate")
-NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", *COUNTED, *CHOSEN, *COMPARED))
+SINKS = ("sink_share", "sink_times", "sink_first")
+NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", *COUNTED, *CHOSEN, *COMPARED, *SINKS))
 AVERAGE = "the average over language pairs"
 EMBEDDING = "Layer 0 is the embedding output."
 Groups = Mapping[tuple[str, str], Sequence[Curve]]
@@ -90,9 +93,9 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
             panels.append(_panel(run, [average(own) for own in same if own], methods, f"{AVERAGE}, {data} only"))
     several = len({part.data for group in groups.values() for part in group}) > 1
     # Every direction that some curve has, once; CKA has none of its own.
-    directed = (part for (name, _), own in groups.items() if name != "cka" for part in own if part.target)
+    directed = (part for (name, _), own in groups.items() if name not in UNDIRECTED for part in own if part.target)
     for source, target, data in dict.fromkeys((part.source, part.target, part.data) for part in directed):
-        pairs = [(source, target), (target, source)] if measure == "cka" else [(source, target)]
+        pairs = [(source, target), (target, source)] if measure in UNDIRECTED else [(source, target)]
         own = [
             part
             for part in parts
@@ -148,7 +151,7 @@ def _panel(
         rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])] if pair else rows
         means = rows.groupby("method")["value"].mean()
         references = {curves.METHOD_TITLES.get(name, name): float(means[name]) for name in map(str, means.index)}
-    kind = {"anisotropy": "languages", "cka": "language pairs"}.get(about.name, "directions")
+    kind = {"anisotropy": "languages", **dict.fromkeys(UNDIRECTED, "language pairs")}.get(about.name, "directions")
     members = [part.members for part in parts]
     counts = curves.span_of(count for part in parts for count in part.counts)
     own = any(part.tied is not None for part in parts)
@@ -161,7 +164,7 @@ def _panel(
 
 
 def _pair_name(part: Curve) -> str:
-    return f"{part.source} {'–' if part.measure == 'cka' else '→'} {part.target}" if part.target else part.source
+    return f"{part.source} {'–' if part.measure in UNDIRECTED else '→'} {part.target}" if part.target else part.source
 
 
 def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
@@ -186,7 +189,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
 
 def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
     """All pairs of languages at one layer, the best at first."""
-    symmetric = mean.measure == "cka"
+    symmetric = mean.measure in UNDIRECTED
     groups = curves.grouped(parts, attrgetter("source", "target"))
     groups |= curves.grouped(parts, attrgetter("target", "source")) if symmetric else {}
     codes = [code for code in run.languages if any(code in pair for pair in groups)]
@@ -254,7 +257,9 @@ def map_sentences(run: RunFolder) -> list[str]:
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
     own = select(parts, measure=lead.measure, method=lead.method)
-    sentences = [_lead(lead), _basis(lead, own, run.rows), *curves.name_partners(run, run.centre, lead)]
+    sentences = [_lead(lead), _basis(lead, own, run.mapped), *_sinks(run, lead)]
+    sentences += curves.name_partners(run, run.centre, lead)
+    sentences += _collapse(lead, parts)
     for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
@@ -333,6 +338,50 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
         else "layers are compared on the same sentences"
     )
     return f"The value is the average over {curve.members} {members}, {curves.count_items(curve)}; {averaged}.{apart}"
+
+
+def _sinks(run: RunFolder, lead: Curve) -> list[str]:
+    """Which tokens rule the means of sentences at which layers, and what the measures are without them."""
+    rows = run.rows[run.rows["condition"] == WITHOUT_SINKS]
+    known = {name: select(run.by_layer, measure=name) for name in SINKS}
+    if not len(rows) or not all(known.values()):
+        return []
+    share, times, first = (average(known[name]) for name in SINKS)
+    peak = max(times.at, key=lambda layer: times.readings[layer].value)
+    without, changes = curves.curves(rows), []
+    for measure, method in dict.fromkeys(((lead.measure, lead.method), ("cka", "debiased"))):
+        if not (select(run.by_layer, measure=measure, method=method) and select(without, measure=measure)):
+            continue
+        before, after = (overall(parts, measure, method) for parts in (run.by_layer, without))
+        moved = {layer: after.readings[layer].value - before.readings[layer].value for layer in after.at}
+        most = max(moved, key=lambda layer: abs(moved[layer]))
+        numbers = (number(curve.readings[most].value) for curve in (after, before))
+        changes.append(f"{after.name} at layer {most} is {' instead of '.join(numbers)}")
+    mostly = ", mostly the first of a sentence," if first.readings[peak].value > 0.5 else ""
+    return [
+        f"At {curves.name_layers(times.at)} a few tokens{mostly} have states that dwarf all others (at layer {peak} "
+        f"{share.readings[peak].value:.1%} of the tokens, up to {times.readings[peak].value:,.0f} times the median "
+        f"length) and rule the mean of a sentence: without them, {curves.listed(changes)}."
+    ]
+
+
+def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
+    """What centring hides at the best layer: raw retrieval, and whether the languages can still be told apart; MEXA."""
+    found = {name: select(parts, measure=name) for name in ("separability", "mexa")}
+    raw = select(parts, measure="p@1", method="cosine")
+    if lead.method != "centred" or lead.above_chance is False or not (raw and all(found.values())):
+        return []
+    separable, mexa, best = average(found["separability"]), average(found["mexa"]), lead.best
+    told = separable.readings[best]
+    apart = (told.low if told.known else told.value) > told.floor
+    opening = f"The languages are aligned {'but not collapsed' if apart else 'and lie on one another'} at layer {best}"
+    means = f"the nearer mean tells the language of a share of {separable.say(best)}"
+    over_layers = sum(reading.value for reading in mexa.readings.values()) / len(mexa.at)
+    both = f"{mexa.peak.say(number)} at layer {mexa.best} and {number(over_layers)} on average over the layers"
+    return [
+        f"{opening}: {means}; without centring, P@1 is {overall(parts, 'p@1', 'cosine').say(best, floor=False)}, and "
+        f"MEXA (found first from both sides) is {both}."
+    ]
 
 
 def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import reduce
 from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite, isnan
@@ -173,13 +174,13 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
         behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
         run.name = run.model + behind
-    views = [
-        replace(view, verdict=[*_other_pairs(run, runs), *view.verdict])
-        for run, view in zip(runs, map(view_of, runs), strict=True)
-    ]
-    for index, (run, view) in enumerate(zip(runs, views, strict=True) if figures else ()):
-        _write_files(run, view.figures, run.path / "figures")
+    for index, run in enumerate(runs if figures else ()):
+        _write_files(run, view_of(run).figures, run.path / "figures")
         progress("drawing figures", index + 1, len(runs))
+    views = []
+    for index, (run, said) in enumerate(compared(runs)):
+        view, runs[index] = view_of(run), run
+        views.append(replace(view, verdict=[*said, *view.verdict]))
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
@@ -192,16 +193,44 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
     return page
 
 
-def _other_pairs(run: RunFolder, runs: Sequence[RunFolder]) -> list[str]:
-    """A sentence for a run whose averages by layer are over other language pairs than those of the runs beside it."""
-    pairs = [{(part.source, part.target) for part in each.by_layer if part.target} for each in runs]
-    shared, own = set.intersection(*pairs), pairs[list(runs).index(run)]
-    if not own or len(own) == len(shared):
-        return []
-    return [
-        f"Averages of {run.name} are over {len(own)} pairs of languages, of which the other runs on this page share "
-        f"{len(shared)}; compare the runs pair by pair."
-    ]
+def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
+    """Maps that stand on one page, each with what all of them have, and a sentence on what was left out of it.
+
+    A measure of two languages is the same where it was taken on the same text and on as many of its sentences:
+    averages over other pairs, or P@1 among more sentences, do not compare. Runs with nothing in common, and those of
+    other commands, stay as they are.
+    """
+    uncut = [(run, list[str]()) for run in runs]
+    if len(runs) < 2 or any(run.command not in ("map", "") for run in runs):
+        return uncut
+    tables, texts = [], dict[tuple[str, frozenset[str]], set[Any]]()
+    for run in runs:
+        counts = run.rows["n"].where(run.rows["unit"] != "word").fillna(0)  # how many words are left differs by model
+        rows = run.rows[["measure", "method", "data", "source", "target", "pooling", "condition"]]
+        tables.append(pd.MultiIndex.from_frame(rows.assign(n=counts)))
+        known_texts = run.record.get("hashes", {}).get("data", {})
+        for data, own in rows.groupby("data"):
+            texts.setdefault((str(data), frozenset(own["source"])), set()).add(known_texts.get(data))
+    everywhere = reduce(lambda both, own: both.intersection(own), tables)
+    renamed = {data for (data, _), hashes in texts.items() if len(hashes) > 1}  # texts of one name that differ
+    together = []
+    for run, keys in zip(runs, tables, strict=True):
+        pairs = run.rows["target"] != ""
+        shared = pairs & keys.isin(everywhere) & ~run.rows["data"].isin(renamed)
+        if not shared.any():
+            return uncut
+        lost, kept = run.rows[pairs & ~shared], run.rows[shared]
+        known, languages = {*zip(kept["source"], kept["target"], strict=True)}, {*kept["source"], *kept["target"]}
+        directions = (pair for pair in zip(lost["source"], lost["target"], strict=True) if pair not in known)
+        left = [f"{source} → {target}" for source, target in dict.fromkeys(directions)]
+        left += [describe(name).title for name in dict.fromkeys(lost["measure"]) if name not in set(kept["measure"])]
+        means = {f"{name}_{end}" for name in lost["measure"].unique() for end in ("mean", "behind", "best")}
+        single = ~pairs & ~run.rows["measure"].isin(means) & run.rows["source"].isin({"", *languages})
+        said = f"Left out of {run.name}, as not every run on this page has it on the same sentences: {', '.join(left)}."
+        alike = RunFolder(run.path, run.record, run.rows[shared | single], run.points)
+        alike.name = run.name
+        together.append((alike, [said] if left else []))
+    return together
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:

@@ -32,6 +32,7 @@ from typing import Any
 import pandas as pd
 
 SCHEMA = 2
+WITHOUT_SINKS = "without sinks"  # condition: tokens whose states dwarf all others were left out of sentences
 NUMBERS = ("value", "low", "high", "floor", "published")
 COUNTS = ("n", "layer", "other_layer", "step", "seed")
 ANSWER = ("measure", "value", "low", "high", "over", "floor", "n", "published")

@@ -1,4 +1,4 @@
-"""From a name to a Stack: an embedded model, a folder, or a hub id. Safetensors only, no code from the hub."""
+"""From a name to a Stack: an embedded model, a folder, a GGUF file or a hub id. No pickles, no code from the hub."""
 
 import copy
 import hashlib
@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.resources import files
+from importlib.util import find_spec
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import torch
+from psutil import virtual_memory
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -28,6 +31,13 @@ PROBED = [7, 5]  # tokens of the sentences that a model is checked with
 WINDOW = 3  # tokens that its layers with a window see meanwhile, so that windows are checked, too
 SENTENCE = "The cat sat on the mat, and the dog lay beside it in front of the fire."
 GAIN = 0.2  # nats a token by which the first token must lower the loss of this sentence to be taken for trained
+# Packages that some models need: what each is imported as, and the extra that installs it.
+OPTIONAL = {
+    "sentencepiece": ("sentencepiece", "tokenizers"),
+    "protobuf": ("google.protobuf", "tokenizers"),
+    "tiktoken": ("tiktoken", "tokenizers"),
+    "gguf": ("gguf", "gguf"),
+}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -40,7 +50,9 @@ def load(
 ) -> Stack:
     """Load a model as a Stack, in evaluation mode.
 
-    name: an embedded model (`mini`), a folder in `from_pretrained` format, or a hub id. dtype: computing precision;
+    name: an embedded model (`mini`), a folder in `from_pretrained` format, a GGUF file, whose weights are unpacked to
+    the computing precision (`isogloss[gguf]`), or a hub id. A model that memory cannot hold is refused before it is
+    loaded. dtype: computing precision;
     by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU. device: auto, cpu, cuda or mps.
     """
     hardware = choose_device(device)
@@ -215,30 +227,31 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
     from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
 
     source = locate(name)
+    packed_file = Path(source) if source.endswith(".gguf") else None
+    options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
+    if packed_file is not None:
+        source, options["gguf_file"] = str(packed_file.parent), packed_file.name
     with quietly():
         try:
-            config = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False)
+            numbers = 0 if packed_file is None else _count_gguf(packed_file)
+            config = AutoConfig.from_pretrained(source, **options)
             if masked_lm:
                 trainable_family(config)
-            _check_weights(source, revision, config)
+            _check_memory(name, numbers or _count_weights(source, revision, config), dtype)
+            stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
             model, information = (AutoModelForMaskedLM if masked_lm else AutoModel).from_pretrained(
-                source,
-                revision=revision,
-                config=config,
-                dtype=dtype,
-                use_safetensors=True,
-                trust_remote_code=False,
-                output_loading_info=True,
+                source, config=config, dtype=dtype, output_loading_info=True, **stored, **options
             )
-            tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(source, **options)
         except InputError:
             raise
         except SafetensorError as error:
             raise InputError(f"{source} is damaged or cut off ({error}); copy it again") from error
         except Exception as error:  # what a damaged folder makes transformers and tokenizers raise has no one class
+            _name_missing_package(name, str(error))
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             if Path(source).is_dir():
-                raise InputError(f"{source} cannot be loaded as a model: {reason}") from error
+                raise InputError(f"{name} cannot be loaded as a model: {reason}") from error
             raise InputError(
                 f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
                 f"(HF_HUB_OFFLINE and the network decide): {reason}"
@@ -271,6 +284,13 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
     together = "they do not belong together; use the tokenizer that the model was trained with"
     require(tokenizer.vocab_size <= known, f"{foreign}: {together}")
     return model, tokenizer
+
+
+def _name_missing_package(name: str | Path, reason: str) -> None:
+    """Where a model could not be read for want of an optional package, say which, and how it is installed."""
+    for package, (module, extra) in OPTIONAL.items():
+        if package in reason.lower() and find_spec(module) is None:
+            raise InputError(f"{name} needs the package {package}, which is not here: pip install 'isogloss[{extra}]'")
 
 
 def choose_device(device: str | torch.device) -> torch.device:
@@ -323,6 +343,8 @@ def locate(name: str | Path) -> str:
             # Of such a file transformers would say that it does not exist.
             require(os.access(path, os.R_OK), f"{path} cannot be read: permission denied")
         return str(folder)
+    if folder.suffix == ".gguf" and folder.is_file():
+        return str(folder)
     require(not folder.exists(), f"{folder} is a file; a model is a folder with config.json, weights and tokenizer")
     models = Path(str(files("isogloss") / "models"))
     near = "".join(get_close_matches(str(name), [path.name for path in models.iterdir()], n=1))
@@ -333,9 +355,10 @@ def locate(name: str | Path) -> str:
     return str(name)
 
 
-def _check_weights(source: str, revision: str | None, config: Any) -> None:
-    """Refuse an index that names anything but safetensors beside it, and more layers than there are weights.
+def _count_weights(source: str, revision: str | None, config: Any) -> int:
+    """How many numbers the weights of a folder are, 0 where it is a name on the hub.
 
+    An index that names anything but safetensors beside it is refused, and more layers than there are weights:
     transformers would read what the index names, pickles too, and build the layers before it looks for their weights.
     """
     from transformers.utils import cached_file
@@ -347,15 +370,40 @@ def _check_weights(source: str, revision: str | None, config: Any) -> None:
         named = set(facts["weight_map"].values())
         wrong = [name for name in named if Path(name).name != name or not name.endswith(".safetensors")]
         require(not wrong, f"{index} names {wrong[:1]}; only safetensors files beside it are read")
-    tensors = 0
+    tensors, numbers = 0, 0
     for path in sorted(Path(source).glob("*.safetensors")):  # none where it is a name on the hub
         try:
             with safe_open(path, framework="pt") as file:
-                tensors += len(file.keys())
+                names = file.keys()
+                tensors, numbers = tensors + len(names), numbers + sum(prod(_shape(file, name)) for name in names)
         except SafetensorError as error:
             raise InputError(f"{path} is damaged or cut off ({error}); copy it again") from error
     layers, told = getattr(config.get_text_config(), "num_hidden_layers", 0), Path(source) / "config.json"
     require(not tensors or layers <= tensors, f"{told} tells of {layers:,} layers, and there are {tensors:,} weights")
+    return numbers
+
+
+def _shape(file: Any, name: str) -> list[int]:
+    return file.get_slice(name).get_shape()
+
+
+def _count_gguf(path: Path) -> int:
+    """How many numbers the weights of a GGUF file are; one that ends too early is refused."""
+    from gguf import GGUFReader
+
+    try:
+        return sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
+    except Exception as error:  # what the reader meets in a damaged file has no one class
+        raise InputError(f"{path} is damaged or cut off, or no GGUF file ({error}); copy it again") from error
+
+
+def _check_memory(name: str | Path, numbers: int, dtype: torch.dtype) -> None:
+    """Refuse a model of so many numbers that memory cannot hold, before any of it is read."""
+    needed, free = numbers * dtype.itemsize, virtual_memory().available
+    smaller = "--dtype bfloat16 takes half of that" if dtype.itemsize > 2 else "take a smaller model"
+    size = f"{needed / 1e9:,.1f} GB in {str(dtype).removeprefix('torch.')}"
+    room = f"{free / 1e9:,.1f} GB of memory are free"
+    require(needed <= free, f"{name} has {numbers:,} weights, which take {size}, and {room}; {smaller}")
 
 
 @contextmanager

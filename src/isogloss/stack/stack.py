@@ -37,8 +37,9 @@ class Stack:
     """Embeddings followed by blocks, or a slice of them.
 
     `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
-    `pack`: whether sentences run end to end; None for where that is known to be fast. `notes`: what the reader of its
-    numbers should know.
+    `pack`: whether sentences run end to end; None for where that is known to be fast. `normed`: whether the top cut is
+    read after the model's last norm, where it has one, as heads and `hidden_states[-1]` have it. `notes`: what the
+    reader of its numbers should know.
 
     Of these follow: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
     `first_position`, that of a sentence's first token, after the padding index in the families that reserve it;
@@ -53,6 +54,7 @@ class Stack:
     last: int
     embeds: bool = True
     pack: bool | None = None
+    normed: bool = False
     notes: tuple[str, ...] = ()
     width: int = field(init=False)
     cuts: range = field(init=False)
@@ -241,7 +243,10 @@ class Stack:
             padded[mask] = flat
             return padded
 
+        top = len(self.model.get_submodule(self.family.blocks)) if self.normed else -1
+
         def keep(cut: int, states: Tensor) -> None:
+            states = self.head_input(states) if cut == top else states
             if pack:
                 results[cut] = reduce(cut, states[0])
             else:

@@ -25,7 +25,11 @@ from isogloss.text.corpora import Corpus, shortened
 from isogloss.text.words import words_of
 
 Pool = Literal["mean", "first"]
+Pooling = Literal["mean", "weighted", "last", "first"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
+DWARFS = 5  # times the median length of a layer's states from which one of them is a sink
+FEW = 0.2  # the largest share of the tokens that sinks may be; more are no exception
+PROBED = 32  # sentences of a language in which sinks are looked for
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,20 @@ class Vectors:
     shortened: list[int]
 
 
+@dataclass(frozen=True)
+class Sinks:
+    """Tokens whose states at a layer dwarf all others, so that they rule the mean of a sentence (attention sinks).
+
+    share: of the content tokens. times: how many times the median length the longest state has. first: the share of
+    them that are the first token of their sentence. limit: the length from which a state is one of them.
+    """
+
+    share: float
+    times: float
+    first: float
+    limit: float
+
+
 def check_corpus(given: Any) -> None:
     """Refuse anything but a `Corpus`: sentences alone do not say their language, and with it their words."""
     if not isinstance(given, Corpus):
@@ -56,6 +74,8 @@ def stream(
     layers: Sequence[int] | None = None,
     units: Sequence[Unit] = ("sentence",),
     pool: Pool = "mean",
+    pooling: Pooling = "mean",
+    sinks: Mapping[int, Sinks] | None = None,
     rows: Sequence[int] | None = None,
     part: Part = "states",
     chunk: int = 2048,
@@ -70,6 +90,9 @@ def stream(
         layers: cuts, default all.
         units: any of "sentence", "first", "word", "token", see `vectors`.
         pool: how a word is made of its subwords: their mean, or the first of them.
+        pooling: how a sentence is made of its tokens, see `vectors`.
+        sinks: by layer, tokens that are left out of the mean of a sentence, as `find_sinks` finds them; not where a
+            sentence has no others.
         rows: sentences of the corpus, default all.
         part: "attention" takes, instead of the states after a block, what its attention adds to them.
         chunk: sentences to a chunk.
@@ -80,17 +103,23 @@ def stream(
     if unknown := [unit for unit in units if unit not in UNITS]:
         raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
     require(pool in POOLS, f"pool {pool!r} is not known; choose mean or first")
+    require(pooling in POOLINGS, f"pooling {pooling!r} is not known; choose {', '.join(POOLINGS)}")
     how: dict[str, Any] = {} if part == "states" else {"part": part}
     wanted = list(stack.cuts_of(part) if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
     # Where a CPU pads, larger batches would pad more than they save.
     budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
 
-    def pooled_by_unit(numbered: Mapping[Unit, tuple[Tensor, Tensor]], _: int, states: Tensor) -> dict[Unit, Tensor]:
-        return {
-            unit: POOLS[pool if unit == "word" else "mean"](states, owners, len(items))
-            for unit, (items, owners) in numbered.items()
-        }
+    def pooled_by_unit(numbered: Mapping[Unit, tuple[Tensor, Tensor]], cut: int, states: Tensor) -> dict[Unit, Tensor]:
+        pooled = {}
+        for unit, (items, owners) in numbered.items():
+            whole = POOLINGS[pooling] if unit == "sentence" else POOLS[pool if unit == "word" else "mean"]
+            pooled[unit] = whole(states, owners, len(items))
+            if unit == "sentence" and sinks and cut in sinks:
+                others = torch.where(states.float().norm(dim=1) < sinks[cut].limit, owners, -1)
+                without = whole(states, others, len(items))
+                pooled[unit] = torch.where(without.isnan(), pooled[unit], without)
+        return pooled
 
     def read(rows: list[int], before: int) -> Vectors:
         """Vectors of these rows in their order; so many rows were done before them."""
@@ -116,7 +145,8 @@ def stream(
         items: dict[Unit, list[Tensor]] = {unit: [] for unit in units}
         for members in group(whole.lengths.tolist(), tokens=budget):
             batch = whole.take(members).to(stack.device)
-            numbered = {unit: batch.items(unit) for unit in units}
+            kinds: dict[Unit, Unit] = {"sentence": "first" if pooling == "first" else "sentence"}
+            numbered = {unit: batch.items(kinds.get(unit, unit)) for unit in units}
             with measuring(stack.model):
                 states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), **how)
             for unit, (own_items, _) in numbered.items():
@@ -147,6 +177,7 @@ def vectors(
     layers: Sequence[int] | None = None,
     unit: Unit = "sentence",
     pool: Pool = "mean",
+    pooling: Pooling = "mean",
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
 
@@ -157,16 +188,19 @@ def vectors(
         stack: the model.
         corpus: the text.
         layers: cuts, default all.
-        unit: "sentence" (mean of its content tokens), "first" (the first token of a sentence, as [CLS] is in many
-            models), "word" or "token" (content tokens in order).
+        unit: "sentence" (made of its tokens as `pooling` says), "first" (the first token of a sentence, as [CLS] is in
+            many models), "word" or "token" (content tokens in order).
         pool: how a word is made of its subwords: their mean, or the first of them.
+        pooling: how a sentence is made of its tokens: "mean" of its content, "weighted" by position (the i-th content
+            token counts i times, since in a decoder later tokens have seen more), "last" content token, or "first"
+            token, as the unit "first".
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
     """
     check_corpus(corpus)
     require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
-    chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool)
+    chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool, pooling=pooling)
     return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
 
 
@@ -215,7 +249,61 @@ def first_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
     return result
 
 
+def last_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
+    """The last row of each group, in float32; shapes as in `mean_by_group`."""
+    return first_of_group(states.flip(0), groups.flip(0), count)
+
+
+def weighted_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
+    """Mean of the rows of each group weighted by their place in it, 1, 2, 3 and so on (Muennighoff 2022), in float32.
+
+    Shapes as in `mean_by_group`; the rows of a group follow each other, others of no group between them.
+
+    >>> weighted_by_group(torch.tensor([[1.], [9.], [4.]]), torch.tensor([0, -1, 0]), 1)
+    tensor([[3.]])
+    """
+    inside = groups >= 0
+    passed = torch.cumsum(inside, 0)  # rows of any group up to each one
+    sizes = torch.bincount(groups + 1, minlength=count + 1)[1:]
+    before = torch.cumsum(sizes, 0) - sizes
+    places = torch.where(inside, passed - before[groups.clamp(min=0)], 0).float()
+    sums = mean_by_group(states.float() * places[:, None], groups, count) * sizes[:, None]
+    return sums / (sizes * (sizes + 1) / 2)[:, None]
+
+
 POOLS = {"mean": mean_by_group, "first": first_of_group}
+POOLINGS = {"mean": mean_by_group, "weighted": weighted_by_group, "last": last_of_group, "first": first_of_group}
+
+
+def find_sinks(
+    stack: Stack | Chain, corpora: Sequence[Corpus], *, layers: Sequence[int], rows: Sequence[int]
+) -> dict[int, Sinks]:
+    """The layers at which a few content tokens have states 5 times as long as the median or longer, and what they are.
+
+    Many decoders make the first token of a text such a sink, up to 1,000 times as long: the mean of a sentence is
+    then that one state, and says nothing of the sentence. The first `PROBED` of these rows of every corpus are read.
+    """
+    lengths: dict[int, list[Tensor]] = {layer: [] for layer in layers}
+    begins: list[Tensor] = []
+    for corpus in corpora:
+        whole = encode(stack.tokenizer, corpus, list(rows[:PROBED]), max_length=stack.max_length)
+        for members in group(whole.lengths.tolist(), tokens=1_024):
+            batch = whole.take(members).to(stack.device)
+            with measuring(stack.model):
+                states = stack.read(batch, layers, reduce=lambda _, states: states.float().norm(dim=1))
+            items, owners = batch.items("token")
+            begins.append((items[owners[batch.content], 1] == 0).cpu())
+            for layer, own in states.items():
+                lengths[layer].append(own[batch.content].cpu())
+    found = {}
+    for layer, parts in lengths.items():
+        own = torch.cat(parts)
+        limit = DWARFS * float(own.median())
+        long = own >= limit
+        if limit > 0 and 0 < (share := float(long.float().mean())) <= FEW:
+            first = float(torch.cat(begins)[long].float().mean())
+            found[layer] = Sinks(share, DWARFS * float(own.max()) / limit, first, limit)
+    return found
 
 
 class TypeSums:
