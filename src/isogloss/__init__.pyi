@@ -16,6 +16,7 @@ from isogloss.recipes.pretrain import pretrain as pretrain
 from isogloss.recipes.rotate import rotate as rotate
 from isogloss.recipes.stitch import stitch as stitch
 from isogloss.recipes.sweep import sweep as sweep
+from isogloss.recipes.tokens import tokens as tokens
 from isogloss.recipes.transfer import transfer as transfer
 from isogloss.runs import read_rows as read_rows
 from isogloss.stack import (

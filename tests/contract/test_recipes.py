@@ -29,6 +29,10 @@ def small_map(tiny, folder):
     return (ig.load(tiny("bert")), invented(("qaa", "qab"), sentences=24, seed=5)), {"sample": 12, "points": 0}
 
 
+def small_tokens(tiny, folder):
+    return (tiny("bert"), invented(("qaa", "qab"), sentences=24, seed=5)), {"sample": 12}
+
+
 def small_pretraining(tiny, folder):
     return (), {"text": write_texts(folder), **SMALL, "steps": 2, "warm_up": 0.5}
 
@@ -70,6 +74,7 @@ def small_stitching(tiny, folder):
 # What each recipe is given here: a new one adds a line.
 ARGUMENTS = {
     "map": small_map,
+    "tokens": small_tokens,
     "pretrain": small_pretraining,
     "drift": small_drift,
     "transfer": small_transfer,

@@ -12,4 +12,5 @@ RECIPES = {
     "transfer": "Train a task in one language and test it in others.",
     "align": "Train a model further on parallel text, so that translations meet.",
     "pretrain": "Pretrain a masked language model on plain text of one or many languages.",
+    "tokens": "Tell what a tokenizer costs each language on parallel text.",
 }

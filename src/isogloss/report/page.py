@@ -45,10 +45,11 @@ EMPTY = {Figure: Figure("", "", "", ()), Panel: Panel("", ()), Line: Line("", ()
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
-MARKS = ("reproduction", "map", "lookup", "training")
+MARKS = ("reproduction", "map", "lookup", "training", "tokens")
 MOST_TRAININGS = 12
 VIEWS = {
     "map": "map_view.view",
+    "tokens": "tokens_view.view",
     "lexicon": "score_views.lookup_view",
     "rotate": "score_views.lookup_view",
     "stitch": "score_views.stitch_view",
