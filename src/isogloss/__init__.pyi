@@ -10,6 +10,7 @@ from isogloss.papers.paper import reproduce as reproduce
 from isogloss.progress import bar as bar
 from isogloss.recipes.align import align as align
 from isogloss.recipes.drift import drift as drift
+from isogloss.recipes.lens import lens as lens
 from isogloss.recipes.lexicon import lexicon as lexicon
 from isogloss.recipes.map import map as map
 from isogloss.recipes.pretrain import pretrain as pretrain

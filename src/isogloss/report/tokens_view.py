@@ -52,12 +52,10 @@ def text_costs(rows: pd.DataFrame) -> list[TextCosts]:
     for (_, data, _), own in rows[rows["measure"].isin(COLUMNS)].groupby(["model", "data", "seed"], sort=False):
         costs = []
         for language, mine in own.groupby("source", sort=False):
-            readings = {
-                entry["measure"]: Interval(
-                    *(entry.get(name, nan) for name in ("value", "low", "high")), entry.get("n", 0)
-                )
-                for entry in records(mine)
-            }
+            readings = {}
+            for entry in records(mine):
+                value, low, high = (entry.get(name, nan) for name in ("value", "low", "high"))
+                readings[entry["measure"]] = Interval(value, low, high, entry.get("n", 0))
             costs.append(Cost(str(language), readings))
         centre = next((str(code) for code in own["target"] if code), costs[0].language)
         costs.sort(key=lambda cost: -cost.readings["premium"].value if "premium" in cost.readings else 0.0)
