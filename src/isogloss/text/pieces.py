@@ -69,7 +69,8 @@ def piece_bytes(tokenizer: Any) -> list[bytes]:
     spelling = byte_spelling(tokenizer)
     single = {} if spelling is None else {spelling(byte): bytes([byte]) for byte in range(256)}
     letters = spelling is not None and spelling is not SPELLINGS[0]  # every letter of a piece is a byte
-    left_out, texts = {*marks(tokenizer), unknown_id(tokenizer)}, [b""] * len(tokenizer)
+    left_out = {*marks(tokenizer), *tokenizer.all_special_ids, unknown_id(tokenizer)}
+    texts = [b""] * len(tokenizer)
     for piece, number in tokenizer.get_vocab().items():
         if number in left_out or number >= len(texts) or (spelling is None and piece.startswith(CONTINUES)):
             continue

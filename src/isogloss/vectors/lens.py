@@ -90,14 +90,15 @@ class Lens:
         def reduce(_: int, states: Tensor) -> Reading:
             parts: list[tuple[Tensor, ...]] = []
             for places, scores in in_blocks(self.head, states[asked.states], self.size):
-                logs = scores.log_softmax(dim=1)
+                chances = scores.softmax(dim=1)
                 inside = (asked.places >= places.start) & (asked.places < places.start + len(scores))
                 own = (asked.places[inside] - places.start, asked.ids[inside], asked.sets[inside])
                 rank = torch.zeros_like(asked.labels[places])
                 for column, labels in enumerate(asked.labels[places].T):
                     rank[:, column] = ranks(scores, labels)
-                mass, shares = masses(logs, *own, asked.count), group_shares(logs, self.groups, len(self.by_chance))
-                parts.append((mass, rank, entropy_bits(logs), shares, logs.argmax(dim=1)))
+                shares = group_shares(chances, self.groups, len(self.by_chance))
+                mass = masses(chances, *own, asked.count)
+                parts.append((mass, rank, entropy_bits(chances), shares, scores.argmax(dim=1)))
             return Reading(*(torch.cat(each).cpu().double() for each in zip(*parts, strict=True)))
 
         with measuring(self.stack.language_model):
