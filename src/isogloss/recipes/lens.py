@@ -84,8 +84,11 @@ def lens(
     cuts = layer_list(layers, stack) or tuple(stack.cuts)
     letters = {letter for text in texts.values() for corpus in text for line in corpus for letter in line}
     reader = Lens(stack, cuts, sorted({script_of(letter) for letter in letters} - {""}))
-    hashes = {"model": fingerprint(stack.language_model, stack), "lexicons": [each.fingerprint for each in given]}
-    hashes["data"] = {name: text.fingerprint for name, text in texts.items()}
+    hashes = {
+        "model": fingerprint(stack.language_model, stack),
+        "data": {name: text.fingerprint for name, text in texts.items()},
+        "lexicons": [each.fingerprint for each in given],
+    }
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         shown: list[dict[str, Any]] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from isogloss.report.map_view import EMBEDDING
 
 TASKS = {"translation": "Translations", "cloze": "Gaps in sentences"}
 ROLES = {"target": "the word asked for", "pivot": "its translation in {}", "source": "the word given"}
-LOOKS = {"target": {"colour": DARK}, "pivot": {"hue": 1}, "source": {"hue": 2, "dash": 1}}
+LOOKS: Mapping[str, dict[str, Any]] = {"target": {"colour": DARK}, "pivot": {"hue": 1}, "source": {"hue": 2, "dash": 1}}
 MOST_COLUMNS, MOST_LETTERS = 13, 9  # of a grid, and of what is written into a cell
 MOST_PANELS = 6
 
@@ -105,7 +106,7 @@ def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
 
 def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
     """Tokens or prompts down and layers across: what would be said, shaded by the probability of what is right."""
-    drawn = []
+    drawn: list[Figure] = []
     for keys, own in cells.groupby(["data", "task", "source", "target"], sort=False):
         _, task, source, target = map(str, keys)
         layers = sorted(own["layer"].unique())

@@ -7,6 +7,7 @@ size of the vocabulary is kept.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,18 +32,19 @@ PROMPTS_AT_ONCE = 32
 class Asked:
     """Places of a batch whose scores are read, and sets of pieces whose probability is asked for there.
 
-    states (k,): numbers of the tokens. labels (k, columns): pieces whose rank is asked for; there may be none. places,
-    ids, sets (m,): members of sets, `count` sets to a place. owners (k,): the sentence or prompt each place is of.
+    count: how many sets a place has. owners (k,): the sentence or prompt that each place is of. states (k,): numbers of
+    the tokens. labels (k, columns): pieces whose rank is asked for; there may be none. places, ids, sets (m,): the
+    place, the piece and the set of every member of a set.
     """
 
     batch: Batch
+    count: int
+    owners: Tensor
     states: Tensor
     labels: Tensor
     places: Tensor
     ids: Tensor
     sets: Tensor
-    count: int
-    owners: Tensor
 
 
 @dataclass(frozen=True)
@@ -128,15 +130,19 @@ class Lens:
                 sets = (torch.arange(len(places), device=labels.device) >= len(labels)).long()
                 both = torch.stack([labels, other], dim=1)  # (k, 2)
                 if len(states):
-                    yield Asked(batch, states, both, places, both.T.flatten(), sets, 2, batch.rows[owners].cpu())
+                    yield Asked(batch, 2, batch.rows[owners].cpu(), states, both, places, both.T.flatten(), sets)
                 done += len(members)
                 progress(f"reading {corpus.language}", done, len(corpus))
 
     def _masked(self, text: Batch, seed: int) -> Batch:
         """Sentences with masks in them, under the rule of training; `content` says which tokens are asked for."""
         masking, ids = masking_of(self.stack.tokenizer), text.ids.numpy()
-        how = {"mask_id": masking.mask_id, "pool": masking.pool.numpy(), "seed": seed, "first": int(text.rows[0])}
-        inputs, chosen = fixed_masks(ids, text.lengths.numpy(), content=masking.content(ids), **how)
+        how: dict[str, Any] = {
+            "mask_id": masking.mask_id,
+            "pool": masking.pool.numpy(),
+            "content": masking.content(ids),
+        }
+        inputs, chosen = fixed_masks(ids, text.lengths.numpy(), seed=seed, first=int(text.rows[0]), **how)
         return replace(text, ids=torch.from_numpy(inputs.astype(np.int64)), content=torch.from_numpy(chosen))
 
     def asked_of_prompts(self, asked: PromptSet) -> Iterator[Asked]:
@@ -163,6 +169,6 @@ class Lens:
             if members:
                 states = torch.stack([own.max() for own in torch.tensor_split(last, ends[:-1])])
                 places, ids, sets = torch.tensor(members).T
-                tensors = (states, torch.zeros(len(states), 0, dtype=torch.long), places, ids, sets)
-                moved = (each.to(self.stack.device) for each in (batch, *tensors))
-                yield Asked(*moved, 2 * len(languages), batch.rows)  # type: ignore[arg-type]
+                labels = torch.zeros(len(states), 0, dtype=torch.long)
+                moved = [each.to(self.stack.device) for each in (states, labels, places, ids, sets)]
+                yield Asked(batch.to(self.stack.device), 2 * len(languages), batch.rows, *moved)
