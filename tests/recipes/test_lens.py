@@ -8,6 +8,7 @@ import torch
 
 import isogloss as ig
 from isogloss.recipes.lens import GRID, linked_lexicons
+from isogloss.runs import read_facts
 from isogloss.stack import head as heads
 from isogloss.stack.load import wrap
 from isogloss.text.pieces import beginnings, first_pieces, piece_bytes
@@ -138,6 +139,15 @@ def test_a_masked_model_is_asked_at_its_masks():
     assert int((batch.ids == tokenizer.mask_token_id).sum()) > 0
     table = ig.lens(stack, ig.Corpus("en", TEXT), lexicon=[WORDS], shots=1, sample=4)
     assert {"text", "translation"} <= set(table.task)
+
+
+def test_prompts_that_are_too_long_are_left_out_with_a_note(tmp_path):
+    stack = wrap(tiny_language_model("gpt2"), tiny_tokenizer())
+    long = ig.Lexicon("en", "nl", [(f"{word} {'cat ' * 40}", other) for word, other in WORDS])
+    table = ig.lens(stack, ig.Corpus("en", TEXT), lexicon=[long], sample=3, layers="3", out=tmp_path / "run")
+    assert set(table.task) == {"text"}
+    (note,) = read_facts(tmp_path / "run")["notes"]
+    assert note.startswith("translation from en to nl was left out: every prompt is longer than the model reads")
 
 
 def test_links_of_the_text_make_the_dictionaries():

@@ -110,7 +110,12 @@ def lens(
                     run.note(f"{asked.task} from {asked.source} to {asked.target} was left out: {words}")
                     continue
                 if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
-                    yield list(prompt_rows(reader, asked, centre, about))
+                    read = list(prompt_rows(reader, asked, centre, about))
+                    if not read:
+                        pair = f"{asked.task} from {asked.source} to {asked.target}"
+                        run.note(f"{pair} was left out: every prompt is longer than the model reads; lower --shots")
+                        continue
+                    yield read
                 if out is None or any((each["task"], each["target"]) == (asked.task, asked.target) for each in shown):
                     continue  # one source language of each target is shown
                 labels = [prompt.words[asked.target][0] for prompt in asked.prompts]
@@ -184,13 +189,13 @@ def text_rows(reader: Lens, corpus: Corpus, seed: int, about: Mapping[str, Any])
 
 
 def prompt_rows(reader: Lens, asked: PromptSet, pivot: str, about: Mapping[str, Any]) -> Iterator[Row]:
-    """Probability on the word in each language, how far the pivot leads, scripts and entropy, over prompts."""
+    """Probability on the word in each language, how far the pivot leads, scripts and entropy, over prompts.
+
+    No rows where every prompt is longer than the model reads.
+    """
     batches = [reader.read(part) for part in reader.asked_of_prompts(asked)]
-    require(
-        batches, f"every prompt from {asked.source} to {asked.target} is longer than the model reads; lower --shots"
-    )
     languages = list(asked.prompts[0].words)
-    for layer, readings in zip(reader.layers, zip(*batches, strict=True), strict=True):
+    for layer, readings in zip(reader.layers if batches else (), zip(*batches, strict=True), strict=True):
         mass, entropy, scripts = (
             torch.cat([getattr(reading, name) for reading in readings]) for name in ("mass", "entropy", "scripts")
         )
