@@ -78,6 +78,9 @@ RECIPES = {
     "map": "map mini --languages en,nl,zh --layers 0,6,12 --sample 60 --words 100 --points 20",
     "map-links": f"map $IN/bert {PLANTED} --pairs first --no-centre --sample 60 --words 60 --points 12"
     " --tsne-perplexity 5",
+    "lens": f"lens $IN/gpt2 {PLANTED} --sample 20 --prompts 6 --shots 2",
+    "lens-masked": f"lens $IN/multi {BITEXT} --lexicon qaa-qab=$IN/long/all.txt --sample 20 --prompts 6",
+    "tokens": f"tokens $IN/multi {BITEXT} --sample 60 --bits",
     "lexicon": f"lexicon $IN/multi {TEXT} --train-lexicon $IN/long/train.txt --test-lexicon $IN/long/test.txt"
     " --mappings raw,centred,procrustes+iterative,least-squares,ridge --refine 1 --static train --min-count 1",
     "lexicon-other": f"lexicon $IN/multi --other $IN/own {TEXT} --train-lexicon $IN/long/train.txt"

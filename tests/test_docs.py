@@ -34,6 +34,8 @@ def test_the_pages_are_there_and_fences_are_of_known_kinds():
         "start.md",
         "concepts.md",
         "map.md",
+        "tokens.md",
+        "lens.md",
         "pretrain.md",
         "drift.md",
         "transfer.md",

@@ -4,8 +4,8 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModel, PreTrainedTokenizerFast
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 TEXT = [
     "the cat sleeps on the chair",
@@ -86,6 +86,14 @@ def tiny_tokenizer(texts=TEXT, size=400):
     return framed(tokenizer)
 
 
+def byte_level_tokenizer(merges=()):
+    """Byte-level BPE whose pieces are the 256 bytes and these merges."""
+    pieces = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *("".join(pair) for pair in merges)]
+    machine = Tokenizer(models.BPE({piece: number for number, piece in enumerate(pieces)}, list(merges)))
+    machine.pre_tokenizer, machine.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    return PreTrainedTokenizerFast(tokenizer_object=machine)
+
+
 def tiny_config(family, vocabulary):
     """A configuration of `family` with three blocks, 32 wide."""
     extra = {
@@ -110,6 +118,19 @@ def tiny_model(config, seed=0):
                 if "embed" in name and getattr(model.config, "pad_token_id", None) is not None:
                     weight.data[0] = 0
     return model.eval()
+
+
+def tiny_language_model(family, *, tied=None, vocabulary=None, seed=0):
+    """A random decoder, or masked language model of an encoder's family, with its head."""
+    config = tiny_config(family, vocabulary or len(tiny_tokenizer()))
+    config.tie_word_embeddings = config.tie_word_embeddings if tied is None else tied
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = (AutoModelForMaskedLM if family in ENCODERS else AutoModelForCausalLM).from_config(config).eval()
+        for weight in model.parameters():
+            if weight.dim() > 1:  # wide enough for scores that a soft cap bends
+                torch.nn.init.normal_(weight, std=0.5)
+    return model
 
 
 @cache

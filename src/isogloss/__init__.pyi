@@ -10,12 +10,14 @@ from isogloss.papers.paper import reproduce as reproduce
 from isogloss.progress import bar as bar
 from isogloss.recipes.align import align as align
 from isogloss.recipes.drift import drift as drift
+from isogloss.recipes.lens import lens as lens
 from isogloss.recipes.lexicon import lexicon as lexicon
 from isogloss.recipes.map import map as map
 from isogloss.recipes.pretrain import pretrain as pretrain
 from isogloss.recipes.rotate import rotate as rotate
 from isogloss.recipes.stitch import stitch as stitch
 from isogloss.recipes.sweep import sweep as sweep
+from isogloss.recipes.tokens import tokens as tokens
 from isogloss.recipes.transfer import transfer as transfer
 from isogloss.runs import read_rows as read_rows
 from isogloss.stack import (

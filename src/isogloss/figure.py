@@ -16,7 +16,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#3
 SHADES = ("#f5f1e6", "#d9e4d3", "#a5cbbf", "#62a5a6", "#2f7b8c", "#1b5270", "#12294a")
 INK, QUIET, RULE, PAPER, DARK = "#1f2a33", "#66707a", "#e4e0d6", "#ffffff", "#12294a"
 DASHES = 3
-GRIDS = ("step-grid", "heat-map", "matrix")  # sections of grids
+GRIDS = ("step-grid", "heat-map", "matrix", "lens-grid")  # sections of grids
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Line:
         best: the step that is marked with a ring.
         code: tells it from other lines of its panel, and finds the same line of another run; its label where empty.
         cell: the row and the column of its cell in a matrix.
+        texts: in a grid, what stands in its cells in place of the values, one a step.
     """
 
     label: str
@@ -62,6 +63,7 @@ class Line:
     best: float | None = None
     code: str = ""
     cell: tuple[str, str] | None = None
+    texts: Sequence[str] = field(default_factory=tuple)
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,9 @@ class Figure:
         log: whether the vertical axis counts in factors.
         xlabel: the name of the horizontal axis.
         ticks: what stands at positions of the horizontal axis, where numbers would not say it.
-        section: the id of the page's section that it belongs to. In `step-grid` and `heat-map` it is a grid, a line a
-            row and a step a column; in `matrix` a line is a cell, of which the value at the chosen layer is shown.
+        section: the id of the page's section that it belongs to. In `step-grid`, `heat-map` and `lens-grid` it is a
+            grid, a line a row and a step a column; in `matrix` a line is a cell, of which the value at the chosen
+            layer is shown.
         measure: what is measured, where that is one thing: it tells what is better, and the axis.
         chosen: the entries of the menus that are chosen at first, and that the files show.
         columns: how many panels stand side by side, those of a column with one vertical axis; 0 lets the number of

@@ -16,6 +16,7 @@ from isogloss.training.loop import Training
 from tiny_alignment import SMALL as SMALL_ALIGNMENT
 from tiny_commands import flags
 from tiny_drift import given, write_model, write_tuning
+from tiny_models import TEXT, tiny_language_model, tiny_tokenizer
 from tiny_pretraining import SMALL, write_lexicons, write_texts
 from tiny_stitching import SMALL as SMALL_STITCHING, parallel_text, turned_model, write_stitching
 from tiny_tasks import SMALL as SMALL_TRANSFER, write_sets
@@ -27,6 +28,18 @@ SHARED = {"out", "seed", "device", "dtype", "resume", "quiet"}
 
 def small_map(tiny, folder):
     return (ig.load(tiny("bert")), invented(("qaa", "qab"), sentences=24, seed=5)), {"sample": 12, "points": 0}
+
+
+def small_tokens(tiny, folder):
+    return (tiny("bert"), invented(("qaa", "qab"), sentences=24, seed=5)), {"sample": 12}
+
+
+def small_lens(tiny, folder):
+    tiny_language_model("gpt2").save_pretrained(folder)
+    tiny_tokenizer().save_pretrained(folder)
+    en, nl = ig.Corpus("en", TEXT), ig.Corpus("nl", [*TEXT[4:], *TEXT[:4]])
+    words = ig.Lexicon("en", "nl", [("cat", "stoel"), ("bread", "wij"), ("garden", "slaapt"), ("man", "op")])
+    return (folder, en, nl), {"lexicon": [words], "sample": 5, "prompts": 4, "layers": "0,3"}
 
 
 def small_pretraining(tiny, folder):
@@ -70,6 +83,8 @@ def small_stitching(tiny, folder):
 # What each recipe is given here: a new one adds a line.
 ARGUMENTS = {
     "map": small_map,
+    "tokens": small_tokens,
+    "lens": small_lens,
     "pretrain": small_pretraining,
     "drift": small_drift,
     "transfer": small_transfer,

@@ -9,7 +9,7 @@ What an interval is over decides how it is computed:
 | items, a proportion | the sentences or words of the test | Wilson's score interval: `wilson_interval` |
 | items, a mean | the same | normal interval: `mean_interval` |
 | items, a ratio of counts | the same | percentiles of a bootstrap: `percentile_interval` |
-| blocks of items | the same, where items cannot be drawn anew | delete-one-block jackknife: `jackknife_interval` |
+| blocks of items | the same, where items cannot be drawn anew | jackknife: `jackknife_interval`, `ratio_interval` |
 | layers | which layers are compared | Fisher's interval of fewer, independent layers: `correlation` |
 
 With three seeds a t interval reaches 4.3 standard errors to either side, and that is right: three runs say little about
@@ -336,6 +336,23 @@ def jackknife_interval(value: float, without: Tensor, *, n: int = 0, floor: floa
     deviation = math.sqrt((blocks - 1) / blocks * float((without - without.mean()).square().sum()))
     reach, parts = t_quantile(blocks - 1) * deviation, tuple(without.tolist()) if blocks <= PARTS else ()
     return Interval(value, value - reach, value + reach, n, floor, parts)
+
+
+def ratio_interval(numerators: Tensor, denominators: Tensor, *, n: int = 0, floor: float = math.nan) -> Interval:
+    """The ratio of two sums, such as tokens to words, with the jackknife interval over blocks of the same items.
+
+    Args:
+        numerators: (blocks,), the sum of each block.
+        denominators: (blocks,); a block that adds nothing to it is left out.
+        n: the items behind the ratio.
+        floor: what chance gives.
+
+    >>> ratio_interval(Tensor([2.0, 4.0, 3.0]), Tensor([1.0, 2.0, 1.0])).value
+    2.25
+    """
+    above, below = (sums.double()[denominators != 0] for sums in (numerators, denominators))
+    without = (above.sum() - above) / (below.sum() - below)
+    return jackknife_interval(float(above.sum() / below.sum()), without, n=n, floor=floor)
 
 
 # The correlation of two curves over layers

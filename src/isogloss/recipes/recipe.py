@@ -335,6 +335,14 @@ def model_name(given: str | Path) -> str:
     return parts[-1]
 
 
+def named_texts(texts: Sequence[Bitext]) -> dict[str, Bitext]:
+    """Parallel texts by name, or else by their languages; two of one name are refused."""
+    named = {text.name or "-".join(text.languages): text for text in texts}
+    names = ", ".join(text.name or "-".join(text.languages) for text in texts)
+    require(len(named) == len(texts), f"two texts have the same name ({names}); their rows could not be told apart")
+    return named
+
+
 def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
     """A note on each text of which at least a twentieth of the tokens are unknown to the tokenizer.
 

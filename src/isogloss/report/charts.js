@@ -453,7 +453,8 @@ function cellOf(line, step, same) {
   const at = line ? line.steps.indexOf(step) : -1;
   if (at < 0) return { value: null, same };
   const [value, low, high, floor] = ["value", "low", "high", "floor"].map((name) => line[name] && line[name][at]);
-  return { value, low, high, floor, members: line.members, n: Array.isArray(line.n) ? line.n[at] : line.n };
+  const text = line.texts && line.texts[at];
+  return { value, low, high, floor, text, members: line.members, n: Array.isArray(line.n) ? line.n[at] : line.n };
 }
 
 /* A grid of shaded cells: labels, values where there is room, and the key to the shades. */
@@ -522,6 +523,7 @@ function gridCell(cell, { x, y, width, height, share, title }) {
   const counted = (n) => (cell.members > 1 ? `average of ${cell.members}, n = ${n} or more` : `n = ${n}`);
   const card = () => [
     html("div", { class: "card-rule" }, title),
+    cell.text ? html("div", { dir: "auto" }, cell.text) : "",
     html("div", {}, html("strong", {}, number(cell.value)), quiet(interval(cell.low, cell.high), "span")),
     isNumber(cell.floor) ? quiet(`chance ${number(cell.floor)}`) : "",
     cell.n ? quiet(counted(whole(cell.n))) : "",
@@ -532,7 +534,7 @@ function gridCell(cell, { x, y, width, height, share, title }) {
   if (width < 44) return [node];
   const middle = { x: x + width / 2, y: y + height / 2 + 4.5, "text-anchor": "middle" };
   const fill = look.dark ? "#ffffff" : "#1f2a33";
-  return [node, svg("text", { class: "cell-text", ...middle, fill }, cell.value.toFixed(2))];
+  return [node, svg("text", { class: "cell-text", ...middle, fill }, cell.text ?? cell.value.toFixed(2))];
 }
 
 function shadeKey(low, high, better) {

@@ -8,7 +8,6 @@ caption. Scripts whose letters join or run right to left also need a matplotlib 
 """
 
 import textwrap
-import unicodedata
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ from isogloss.errors import InputError
 from isogloss.figure import COLOURS, DARK, GRIDS, INK, QUIET, RULE, SHADES, Figure, Line, Panel, printable
 from isogloss.files import whole
 from isogloss.measures.registry import describe
+from isogloss.text.words import script_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,8 +49,6 @@ PLACEHOLDER_FONTS = ("Last Resort", "LastResort", "Adobe Blank")  # every letter
 # Families to look into first, the best ones in front; a Chinese font has the letters of Japanese and Korean, too.
 CHINESE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi")
 PREFERRED_FONTS = (*CHINESE_FONTS, "Noto Sans", "Noto Serif", "Noto")
-SCRIPT_NAMES = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "HANGUL": "Korean"}
-NO_SCRIPT = frozenset(("", "MODIFIER", "FEMININE", "MASCULINE", "MICRO"))
 INDIC = ("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala")
 ASIAN = ("Thai", "Lao", "Tibetan", "Myanmar", "Khmer", "Mongolian")
 JOINED = frozenset(("Arabic", "Hebrew", "Syriac", "Thaana", "Nko", *INDIC, *ASIAN))
@@ -72,19 +70,6 @@ def drawing(words: Iterable[str] = ()) -> Iterator["FontChoice"]:
         # A glyph that is missing from one family is drawn from the next; what none has never reaches a figure.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield fonts
-
-
-def script_of(character: str) -> str:
-    """The script of a letter, "" for digits, punctuation and marks that belong to none.
-
-    >>> script_of("k"), script_of("к"), script_of("書"), script_of("ك"), script_of("1")
-    ('Latin', 'Cyrillic', 'Chinese', 'Arabic', '')
-    """
-    if not character.isalpha():
-        return ""
-    words = unicodedata.name(character, "").split(" ")
-    first = words[1] if words[0] in ("FULLWIDTH", "HALFWIDTH") else words[0]
-    return "" if first in NO_SCRIPT else SCRIPT_NAMES.get(first, first.capitalize())
 
 
 def characters_by_script(words: Iterable[str]) -> dict[str, str]:
@@ -401,7 +386,8 @@ def _draw_grid(figure: Figure) -> "Drawing":
         dark = (cells[row, column] - low) / (high - low or 1) > LIGHT_TEXT
         light = dark != (about.better == "lower")
         text: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8, "color": "white" if light else INK}
-        axes.text(column, row, f"{cells[row, column]:.2f}", **text)
+        written = printable(lines[row].texts[column]) if lines[0].texts else f"{cells[row, column]:.2f}"
+        axes.text(column, row, written, **text)
     if figure.section == "matrix":
         for index in range(len(rows)):
             axes.add_patch(Rectangle((index - 0.5, index - 0.5), 1, 1, facecolor="#e2e6ea"))

@@ -147,7 +147,7 @@ function languageOf(code) {
 
 function begin() {
   document.body.append(tooltip.node);
-  const grids = { "step-grid": gridSection, "heat-map": gridSection, matrix: gridSection };
+  const grids = { "step-grid": gridSection, "heat-map": gridSection, matrix: gridSection, "lens-grid": gridSection };
   const sections = { "word-map": wordMap, rows: rowTable, ...grids };
   for (const stage of document.querySelectorAll(".stage")) {
     const { id } = stage.closest("section");

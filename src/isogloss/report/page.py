@@ -46,10 +46,12 @@ EMPTY = {Figure: Figure("", "", "", ()), Panel: Panel("", ()), Line: Line("", ()
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
-MARKS = ("reproduction", "map", "lookup", "training")
+MARKS = ("reproduction", "map", "lookup", "training", "lens", "tokens")
 MOST_TRAININGS = 12
 VIEWS = {
     "map": "map_view.view",
+    "lens": "lens_view.view",
+    "tokens": "tokens_view.view",
     "lexicon": "score_views.lookup_view",
     "rotate": "score_views.lookup_view",
     "stitch": "score_views.stitch_view",
@@ -241,7 +243,15 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
 
 def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
-    with drawing([run.model, *run.data, *map(curves.language_name, run.languages)]):
+    texts = [
+        text
+        for each in figures
+        if not each.page_only
+        for own in each.panels
+        for line in own.lines
+        for text in line.texts
+    ]
+    with drawing([run.model, *run.data, *map(curves.language_name, run.languages), *texts]):
         written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
     return written + word_map.write_word_maps(run, out)
 

@@ -1,4 +1,8 @@
-"""From a name to a Stack: an embedded model, a folder, a GGUF file or a hub id. No pickles, no code from the hub."""
+"""From a name to a Stack: an embedded model, a folder, a GGUF file or a hub id. No pickles, no code from the hub.
+
+A tokenizer is loaded without weights by `load_tokenizer`, and a model with the head that predicts words by
+`load_language_model`, or `load_masked_lm` where it is to be trained.
+"""
 
 import copy
 import hashlib
@@ -12,7 +16,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from psutil import virtual_memory
@@ -78,9 +82,11 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     name = name or config.name_or_path or type(model).__name__
     half: Kind | None = "encoder-decoder" if config.is_encoder_decoder else None
     base = model.base_model if half is None else model.get_encoder()
+    # The model itself where it has a head that predicts words.
+    with_head = None if half or model is base or model.get_output_embeddings() is None else model
     family = FAMILIES.get(config.model_type)
     if family is not None and family is TESTED.get(config.model_type):
-        return whole_stack(base, family, tokenizer, name)
+        return replace(whole_stack(base, family, tokenizer, name), language_model=with_head)
     modules = (getattr(base, "config", config).get_text_config(), *base.modules())
     windows = [(each, "sliding_window", WINDOW) for each in modules if getattr(each, "sliding_window", None)]
     try:
@@ -92,7 +98,7 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
             f"{name} cannot be read as a stack of layers: {reason}; if you know where its blocks are, say so with "
             f'isogloss.stack.FAMILIES["{config.model_type}"] = Family(blocks="...", ...)'
         ) from error
-    return _with_first_token(stack, model)
+    return _with_first_token(replace(stack, language_model=with_head), model)
 
 
 def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: Any, name: str) -> Stack:
@@ -192,6 +198,45 @@ def _prepending(tokenizer: Any) -> Any:
     return tokenizer
 
 
+def load_language_model(
+    name: str | Path = "mini",
+    revision: str | None = None,
+    *,
+    dtype: str | torch.dtype | None = None,
+    device: str | torch.device = "auto",
+) -> Stack:
+    """Load a model with the head that predicts words: the same as `load`, and its `language_model` is the whole model.
+
+    It is the masked-LM head of families that have one, else that of a decoder. A model without a trained head is
+    refused: a head of random numbers would predict nothing.
+    """
+    hardware = choose_device(device)
+    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), head="any")
+    return wrap(model.to(hardware).eval(), tokenizer, name=str(name))
+
+
+def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> Any:
+    """Load a tokenizer without weights: of an embedded model, a folder or a hub id, or a `tokenizer.json`."""
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    path = Path(str(files("isogloss") / "models" / str(name))) if "/" not in str(name) else Path(name)
+    path = path if path.is_dir() else Path(name)
+    with quietly():
+        try:
+            if path.is_file():
+                tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path))
+            else:
+                source = str(path) if path.is_dir() else locate(name)
+                tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
+        except InputError:
+            raise
+        except Exception as error:  # what a damaged file makes transformers and tokenizers raise has no one class
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise InputError(f"{name} cannot be loaded as a tokenizer: {reason}") from error
+    _refuse_empty(tokenizer, name)
+    return tokenizer
+
+
 def load_masked_lm(
     name: str | Path = "mini", revision: str | None = None, *, device: str | torch.device = "auto"
 ) -> tuple[Any, Stack]:
@@ -201,7 +246,7 @@ def load_masked_lm(
     is refused: a head of random numbers would predict nothing.
     """
     hardware = choose_device(device)
-    model, tokenizer = _read(name, revision, torch.float32, masked_lm=True)
+    model, tokenizer = _read(name, revision, torch.float32, head="masked")
     if tokenizer.mask_token_id is None:
         raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
     model = model.to(hardware).eval()
@@ -222,9 +267,15 @@ def fingerprint(model: Any, stack: Stack) -> str:
     return digest.hexdigest()
 
 
-def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_lm: bool = False) -> tuple[Any, Any]:
-    """A model, as a masked LM with its head, and its tokenizer; weights that are missing are refused, not invented."""
-    from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM, AutoTokenizer
+def _read(
+    name: str | Path, revision: str | None, dtype: torch.dtype, *, head: Literal["none", "masked", "any"] = "none"
+) -> tuple[Any, Any]:
+    """A model and its tokenizer; weights that are missing are refused, not invented.
+
+    head: "masked" for a masked LM that can be trained, "any" for the head that the family predicts words with.
+    """
+    from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
+    from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     source = locate(name)
     packed_file = Path(source) if source.endswith(".gguf") else None
@@ -235,11 +286,15 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
         try:
             numbers = 0 if packed_file is None else _count_gguf(packed_file)
             config = AutoConfig.from_pretrained(source, **options)
-            if masked_lm:
+            if head == "masked":
                 trainable_family(config)
+            both = f"{name} is an encoder-decoder, whose encoder predicts no words; give a decoder or a masked LM"
+            require(head == "none" or not config.is_encoder_decoder, both)
             _check_memory(name, numbers or _count_weights(source, revision, config), dtype)
             stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
-            model, information = (AutoModelForMaskedLM if masked_lm else AutoModel).from_pretrained(
+            masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
+            kind = AutoModel if head == "none" else AutoModelForMaskedLM if masked else AutoModelForCausalLM
+            model, information = kind.from_pretrained(
                 source, config=config, dtype=dtype, output_loading_info=True, **stored, **options
             )
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
@@ -269,16 +324,14 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, masked_
         encoder = model.base_model_prefix
         if hasattr(model, encoder) and not any(key.startswith(f"{encoder}.") for key in missing):
             raise InputError(
-                f"{name} has no head that predicts masked words; it would be random numbers, so the model is not "
-                "loaded: give one that was saved with its head (AutoModelForMaskedLM)"
+                f"{name} has no head that predicts {'masked ' if masked else ''}words; it would be random numbers, so "
+                f"the model is not loaded: give one that was saved with its head ({kind.__name__})"
             )
         raise InputError(
             f"{name}: the weights of {len(missing)} tensors are missing, {sorted(missing)[0]} among them; "
             "they would be random numbers, so the model is not loaded"
         )
-    # Where tokenizer files are missing, transformers makes one that knows no word, and every text reads the same.
-    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
-        raise InputError(f"{name} has no tokenizer; save the one it was trained with into its folder (tokenizer.json)")
+    _refuse_empty(tokenizer, name)
     known = len(model.get_input_embeddings().weight)
     foreign = f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}"
     together = "they do not belong together; use the tokenizer that the model was trained with"
@@ -291,6 +344,12 @@ def _name_missing_package(name: str | Path, reason: str) -> None:
     for package, (module, extra) in OPTIONAL.items():
         if package in reason.lower() and find_spec(module) is None:
             raise InputError(f"{name} needs the package {package}, which is not here: pip install 'isogloss[{extra}]'")
+
+
+def _refuse_empty(tokenizer: Any, name: str | Path) -> None:
+    """Refuse what transformers makes where tokenizer files are missing: it knows no word, so all text reads alike."""
+    if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
+        raise InputError(f"{name} has no tokenizer; save the one it was trained with into its folder (tokenizer.json)")
 
 
 def choose_device(device: str | torch.device) -> torch.device:

@@ -39,7 +39,8 @@ class Stack:
     `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
     `pack`: whether sentences run end to end; None for where that is known to be fast. `normed`: whether the top cut is
     read after the model's last norm, where it has one, as heads and `hidden_states[-1]` have it. `notes`: what the
-    reader of its numbers should know.
+    reader of its numbers should know. `language_model`: the model with the head that predicts words, where it came with
+    one.
 
     Of these follow: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
     `first_position`, that of a sentence's first token, after the padding index in the families that reserve it;
@@ -56,6 +57,7 @@ class Stack:
     pack: bool | None = None
     normed: bool = False
     notes: tuple[str, ...] = ()
+    language_model: Any = None
     width: int = field(init=False)
     cuts: range = field(init=False)
     blocks: list[nn.Module] = field(init=False)
@@ -111,10 +113,7 @@ class Stack:
         """
         digest = hashlib.sha256(self.model.config.to_json_string().encode())
         digest.update(str(self.max_length).encode())
-        if self.tokenizer.is_fast:
-            known = json.loads(self.tokenizer.backend_tokenizer.to_str())
-            known |= {"truncation": None, "padding": None}  # what the last call asked for, no part of the tokenizer
-            digest.update(json.dumps(known, sort_keys=True).encode())
+        hash_tokenizer(digest, self.tokenizer)
         hash_weights(digest, self.model, but="pooler.")
         digest.update(f"{self.first}:{self.last}".encode())
         return digest.hexdigest()
@@ -475,6 +474,14 @@ def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
     assert inner is not None
     twin._modules[head] = graft(inner, rest, new) if rest else new
     return twin
+
+
+def hash_tokenizer(digest: Any, tokenizer: Any) -> None:
+    """Feed a hash with what a tokenizer does; of a slow one nothing is known."""
+    if tokenizer.is_fast:
+        known = json.loads(tokenizer.backend_tokenizer.to_str())
+        known |= {"truncation": None, "padding": None}  # what the last call asked for, no part of the tokenizer
+        digest.update(json.dumps(known, sort_keys=True).encode())
 
 
 def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:

@@ -21,20 +21,23 @@ _CODE = re.compile(r"([A-Za-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3})|([2-9]))?"
 
 
 @cache
-def _records() -> tuple[dict[str, str], dict[str, str]]:
-    """Every accepted code -> canonical code, and canonical code -> name, as `languages.tsv` has them.
+def _records() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
+    """Every accepted code -> canonical code; canonical code -> English name, and -> own name, as `languages.tsv` has.
 
-    A line there has the codes of a language, the canonical one first, and its English name.
+    A line there has the codes of a language, the canonical one first, its English name, and for some its own.
     """
     canonical: dict[str, str] = {}
     names: dict[str, str] = {}
+    own: dict[str, str] = {}
     table = Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8")
     for line in table.splitlines()[1:]:
-        codes, name = line.split("\t")
+        codes, name, *native = line.split("\t")
         first, *others = codes.split()
         names[first] = name
+        if native:
+            own[first] = native[0]
         canonical |= dict.fromkeys((first, *others), first)
-    return canonical, names
+    return canonical, names, own
 
 
 def is_code(text: str) -> bool:
@@ -75,6 +78,11 @@ def name(text: str) -> str:
     short = plain(text)
     english = f"Local language {short}" if _LOCAL.fullmatch(short) else _records()[1][short]
     return " ".join((english, *code(text)[len(short) :]))
+
+
+def own_name(text: str) -> str:
+    """What a language calls itself, as far as is known, else its code: `own_name("fra")` is `"Français"`."""
+    return _records()[2].get(plain(text), plain(text))
 
 
 def short_name(text: str) -> str:

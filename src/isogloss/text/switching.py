@@ -192,6 +192,22 @@ def known_words(text: str, dictionary: LanguageDictionary, *, language: str) -> 
     return [(start, end) for start, end in spans(text, language) if text[start:end].lower() in dictionary]
 
 
+def read_lexicons(given: Sequence[str | Lexicon] | str | None) -> Iterator[Lexicon]:
+    """The dictionaries that `SOURCE-TARGET=FILE` entries name; one that is in memory is itself."""
+    for entry in [given] if isinstance(given, str) else given or ():
+        if isinstance(entry, Lexicon):
+            yield entry
+            continue
+        languages, equals, file = entry.partition("=")
+        source, dash, target = languages.partition("-")
+        if not (equals and dash and file.strip()):
+            raise InputError(f"--lexicon takes SOURCE-TARGET=FILE, as in en-fr=dictionary.txt, not {entry!r}")
+        try:
+            yield read_lexicon(Path(file.strip()), source.strip(), target.strip())
+        except InputError as error:
+            raise InputError(f"--lexicon {entry}: {error}") from error
+
+
 def read_dictionaries(given: Sequence[str] | str | None) -> dict[str, dict[str, list[str]]]:
     """Dictionaries of each language from `SOURCE-TARGET=FILE` entries; a file serves both of its languages.
 
@@ -202,15 +218,7 @@ def read_dictionaries(given: Sequence[str] | str | None) -> dict[str, dict[str, 
     {'en': {'cat': ['chat', 'chatte']}, 'fr': {'chat': ['cat'], 'chatte': ['cat']}}
     """
     dictionaries: dict[str, dict[str, list[str]]] = {}
-    for entry in [given] if isinstance(given, str) else given or ():
-        languages, equals, file = entry.partition("=")
-        source, dash, target = languages.partition("-")
-        if not (equals and dash and file.strip()):
-            raise InputError(f"--lexicon takes SOURCE-TARGET=FILE, as in en-fr=dictionary.txt, not {entry!r}")
-        try:
-            lexicon = read_lexicon(Path(file.strip()), source.strip(), target.strip())
-        except InputError as error:
-            raise InputError(f"--lexicon {entry}: {error}") from error
+    for lexicon in read_lexicons(given):
         for pair in lexicon:
             for language, word, translation in ((lexicon.source, *pair), (lexicon.target, *reversed(pair))):
                 known = dictionaries.setdefault(language, {}).setdefault(word.lower(), [])

@@ -36,6 +36,8 @@ _LATIN = "0-9A-Za-zÀ-ÖØ-öø-ɏ"
 _IDEOGRAPH = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _HIRAGANA = "\u3041-\u309f"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
+SCRIPT_NAMES = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "HANGUL": "Korean"}
+NO_SCRIPT = frozenset(("", "MODIFIER", "FEMININE", "MASCULINE", "MICRO"))
 # Planes 0 and 1 hold every letter and mark but ideographs; plane 14's selectors are added by hand.
 _LAST = 0x1FFFF
 
@@ -94,3 +96,16 @@ def words_of(corpus: Corpus, row: int) -> list[str]:
     """The words of one sentence."""
     sentence = corpus.sentences[row]
     return [sentence[start:stop] for start, stop in word_spans(corpus, row)]
+
+
+def script_of(character: str) -> str:
+    """The script of a letter, "" for digits, punctuation and marks that belong to none.
+
+    >>> script_of("k"), script_of("к"), script_of("書"), script_of("ك"), script_of("1")
+    ('Latin', 'Cyrillic', 'Chinese', 'Arabic', '')
+    """
+    if not character.isalpha():
+        return ""
+    words = unicodedata.name(character, "").split(" ")
+    first = words[1] if words[0] in ("FULLWIDTH", "HALFWIDTH") else words[0]
+    return "" if first in NO_SCRIPT else SCRIPT_NAMES.get(first, first.capitalize())

@@ -1,0 +1,247 @@
+"""`isogloss tokens`: what a tokenizer costs each language, on sentences that say the same.
+
+A vocabulary is shared out between languages, and the languages that got few pieces pay: more tokens for the same
+sentence, so less text in a context, more money and more time (Petrov et al. 2023, Ahia et al. 2023). On parallel text
+the cost is one ratio, the *premium*: tokens of a language over tokens of English for the same sentences. No weights are
+needed; where they are asked for, the bits that a language model spends on a byte of the text are measured beside it,
+which can be compared between vocabularies.
+
+Sums are carried for each of twenty parts of the sentences, and ratios are formed last, with a jackknife over the parts.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import log2
+from typing import Annotated, Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from isogloss.errors import InputError, require
+from isogloss.measures.statistics import PARTS, Interval, ratio_interval
+from isogloss.progress import progress
+from isogloss.recipes import recipe as options
+from isogloss.recipes.recipe import Work, recipe
+from isogloss.runs.run import Run
+from isogloss.runs.table import Row, row
+from isogloss.stack.head import head_of, in_blocks, next_tokens
+from isogloss.stack.load import fingerprint, load_language_model, load_tokenizer
+from isogloss.stack.stack import Chain, Stack, hash_tokenizer, measuring
+from isogloss.text.batches import Batch, chunks, encode, group, marks, tokenise
+from isogloss.text.corpora import Bitext, Corpus, bitexts_of
+from isogloss.text.languages import code
+from isogloss.text.masking import masking_of
+from isogloss.text.pieces import byte_ids, unknown_id
+from isogloss.text.readers.dictionaries import embedded
+from isogloss.text.words import word_spans
+from isogloss.training.perplexities import perplexity_probe
+
+AT_ONCE = 512  # sentences that are tokenised together
+BATCH_TOKENS = {"cuda": 65_536}  # of a batch through the model; 2,048 elsewhere
+COUNTED = {  # measure: the sums that it is the ratio of
+    "tokens_per_word": ("tokens", "words"),
+    "tokens_per_character": ("tokens", "characters"),
+    "unknown_tokens": ("unknown", "tokens"),
+    "byte_tokens": ("single_bytes", "tokens"),
+}
+
+
+@recipe
+def tokens(
+    model: options.Model = "mini",
+    *bitext: Bitext | Corpus,
+    reference: Annotated[
+        str | None, "language that premiums are over; default English, or the first where there is none"
+    ] = None,
+    bits: Annotated[bool, "also load the weights, and measure bits per byte of the language model"] = False,
+    sample: Annotated[options.PositiveInt, "most sentences of each text, drawn by seed"] = 2000,
+    revision: options.Revision = None,
+    seed: options.Seed = 0,
+    device: options.Device = "auto",
+    dtype: options.Dtype = None,
+    out: options.Out = None,
+    resume: options.Resume = False,
+) -> Work:
+    """Tell what a tokenizer costs each language on parallel text: tokens a word and a character, premium, unknowns.
+
+    The model may be a folder of a tokenizer alone, or a tokenizer.json: weights are read for --bits only. With no
+    bitext the embedded sentences in seven languages are used.
+
+    Example: isogloss tokens ./my-model --bitext en.txt --bitext nl.txt --languages en,nl --out runs/tokens
+
+    >>> table = tokens("mini", en, nl)  # doctest: +SKIP
+    """
+    texts = options.named_texts(bitexts_of(bitext) or [embedded()])
+    first = None if reference is None else code(reference)
+    for text in texts.values():
+        languages = ", ".join(text.languages)
+        require(first in (None, *text.languages), f"--reference {reference}: {text.name or 'the text'} has {languages}")
+    stack: Stack | None = None
+    if isinstance(model, Chain):
+        raise InputError("a chain has the tokenizer of its first part; give that")
+    if isinstance(model, Stack):
+        stack = model
+    elif bits:
+        stack = load_language_model(model, revision, dtype=dtype, device=device)
+    name = options.model_name(model.name if isinstance(model, Stack) else model)
+    tokenizer = load_tokenizer(cast(Any, model), revision) if stack is None else stack.tokenizer
+    digest = hashlib.sha256()
+    hash_tokenizer(digest, tokenizer)
+    hashes: dict[str, Any] = {"data": {each: text.fingerprint for each, text in texts.items()}}
+    hashes["tokenizer"] = digest.hexdigest()
+    if bits and stack is not None:
+        head_of(stack)  # which refuses a model that has none
+        hashes["model"] = fingerprint(stack.language_model, stack)
+
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
+        for data, text in texts.items():
+            centre = first or ("en" if "en" in text.languages else text.languages[0])
+            order = np.random.default_rng(seed).permutation(text.rows).tolist()[:sample]
+            base = {"model": name, "data": data, "unit": "token", "seed": seed}
+            counts = {each.language: count(tokenizer, each.take(order)) for each in text}
+            yield [each for language in counts for each in _cost_rows(counts, language, centre, base)]
+            if stack is None or not bits:
+                continue
+            for corpus in text:
+                method, measured = (
+                    ("causal", causal_bits) if stack.family.kind == "decoder" else ("masked", masked_bits)
+                )
+                where = {**base, "source": corpus.language, "unit": "byte", "method": method}
+                if not run.has(row("bits_per_byte", 0, **where)):
+                    yield [row("bits_per_byte", measured(stack, corpus.take(order), seed), **where)]
+
+    notes = [] if stack is None else [*stack.notes]
+    return Work(name, rows, hashes, notes, None if stack is None else stack.last)
+
+
+# --- counting --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Sums over each of at most `PARTS` parts of some sentences, (parts,) each: sentence i belongs to part i modulo 20.
+
+    n: the sentences. unknown and single_bytes are tokens; tokens leave marks such as [CLS] out.
+    """
+
+    n: int
+    tokens: Tensor
+    words: Tensor
+    characters: Tensor
+    unknown: Tensor
+    single_bytes: Tensor
+
+
+def count(tokenizer: Any, corpus: Corpus) -> Counts:
+    """What the sentences of a corpus come to, cut by a tokenizer of `transformers` without being shortened.
+
+    >>> count(tokenizer, Corpus("en", ["a cat", "a dog"])).tokens.sum()  # doctest: +SKIP
+    tensor(4.)
+    """
+    sums = torch.zeros(5, min(PARTS, max(1, len(corpus))), dtype=torch.float64)
+    left_out, unknown, single = marks(tokenizer), unknown_id(tokenizer), byte_ids(tokenizer)
+    for rows in chunks(range(len(corpus)), AT_ONCE):
+        sentences = [corpus.sentences[number] for number in rows]
+        ids = tokenizer(sentences, add_special_tokens=False, verbose=False)["input_ids"]
+        flat = np.fromiter(chain.from_iterable(ids), dtype=np.int64)
+        owner = np.repeat(rows, [len(sentence) for sentence in ids])
+        content = ~np.isin(flat, left_out)
+        told = (content, content & (flat == (-1 if unknown is None else unknown)), content & np.isin(flat, single))
+        per_row = [np.bincount(owner[chosen] - rows[0], minlength=len(rows)) for chosen in told]
+        words = [len(word_spans(corpus, number)) for number in rows]
+        values = np.array(
+            [per_row[0], words, [len(sentence) for sentence in sentences], *per_row[1:]], dtype=np.float64
+        )
+        sums.index_add_(1, torch.tensor(rows) % sums.shape[1], torch.from_numpy(values))
+        progress(f"counting {corpus.language}", rows[-1] + 1, len(corpus))
+    return Counts(len(corpus), *sums)
+
+
+def _cost_rows(counts: Mapping[str, Counts], language: str, centre: str, base: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of one language; its premium is over the language `centre`, which has none itself."""
+    own, where = counts[language], {**base, "source": language}
+    require(float(own.tokens.sum()) > 0, f"{base['data']}: nothing is left of {language} after tokenisation")
+    for measure, (above, below) in COUNTED.items():
+        ratio = ratio_interval(getattr(own, above), getattr(own, below), n=own.n)
+        if below == "tokens":  # that none of these tokens is unknown says little of other sentences: no interval
+            ratio = ratio.clipped(0, 1) if 0 < ratio.value < 1 else Interval(ratio.value, n=own.n)
+        yield row(measure, ratio.clipped(0, np.inf), **where)
+    if language != centre:
+        premium = ratio_interval(own.tokens, counts[centre].tokens, n=own.n).clipped(0, np.inf)
+        yield row("premium", premium, **where, target=centre)
+
+
+# --- bits per byte ---------------------------------------------------------------------------------------------------
+
+
+def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
+    """Bits per byte of a decoder: the negative log2-likelihood of all tokens of the sentences, over their bytes.
+
+    Every sentence stands alone, after the first token of the tokenizer, or else its BOS or EOS, so that its first token
+    is predicted as well. Sentences that are longer than the model reads are left out. The likelihood is that of the
+    text cut as the tokenizer cuts it, which is a lower bound of that of the text.
+    """
+    tokenizer, head = stack.tokenizer, head_of(stack)
+    start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    require(start is not None, f"the tokenizer of {stack.name} has no token that a text begins after")
+    sums = torch.zeros(2, min(PARTS, len(corpus)), dtype=torch.float64)  # nats, bytes
+    read = 0
+    for rows in chunks(range(len(corpus)), AT_ONCE):
+        whole = _started(encode(tokenizer, corpus, rows, max_length=stack.max_length - 1), start)
+        kept = torch.nonzero(~whole.shortened).squeeze(1).tolist()
+        lengths = whole.lengths[kept].tolist()
+        for members in group(lengths, tokens=BATCH_TOKENS.get(stack.device.type, 2_048)):
+            batch = whole.take([kept[member] for member in members])
+            parts = batch.rows % sums.shape[1]
+            nats = sentence_nats(stack, head, batch)
+            sizes = [len(corpus.sentences[number].encode("utf-8", "surrogatepass")) for number in batch.rows.tolist()]
+            sums.index_add_(1, parts, torch.stack([nats, torch.tensor(sizes, dtype=torch.float64)]))
+            read += len(members)
+            progress(f"reading {corpus.language}", read, len(corpus))
+    require(read, f"every sentence of {corpus.language} is longer than {stack.name} reads")
+    return ratio_interval(sums[0] / np.log(2), sums[1], n=read).clipped(0, np.inf)
+
+
+def sentence_nats(stack: Stack, head: Any, batch: Batch) -> Tensor:
+    """The negative log-likelihood of each sentence's content tokens that follow another, (sentences,), float64."""
+    batch = batch.to(stack.device)
+    before, labels, owners = next_tokens(batch)
+    with measuring(stack.language_model):
+        states = stack.read(batch, [stack.last])[stack.last][before]
+        blocks = in_blocks(head, states, len(stack.language_model.get_output_embeddings().weight))
+        nats = torch.cat([cross_entropy(scores, labels[places], reduction="none") for places, scores in blocks])
+    totals = torch.zeros(len(batch), dtype=torch.float64)
+    return totals.index_add_(0, owners.cpu(), nats.cpu().double())
+
+
+def _started(batch: Batch, start: int) -> Batch:
+    """The batch with a token before every sentence that begins with content, which no model could predict."""
+    begins = torch.cumsum(batch.lengths, 0) - batch.lengths
+    without = batch.content[begins]
+    spread = torch.arange(len(batch.ids)) + torch.cumsum(without.long(), 0)[batch.sentence_of_tokens()]
+    added = {}
+    for name, filling in (("ids", start), ("content", False), ("words", -1)):
+        values = getattr(batch, name)
+        added[name] = torch.full((len(batch.ids) + int(without.sum()),), filling, dtype=values.dtype)
+        added[name][spread] = values
+    return replace(batch, lengths=batch.lengths + without.long(), **added)
+
+
+def masked_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
+    """Bits per byte of a masked LM, by the surprise of masked tokens: a pseudo-likelihood, no likelihood of the text.
+
+    It is the perplexity of `drift` and `pretrain`: of masked tokens, each predicted from both sides, spread over the
+    text. Compare it between masked models, never with a decoder's.
+    """
+    sentences = tokenise(stack.tokenizer, corpus, max_length=stack.max_length)
+    how: dict[str, Any] = {"masking": masking_of(stack.tokenizer), "device": stack.device}
+    probe = perplexity_probe(stack.language_model, [sentences], every=1, seed=seed, **how)
+    reading = next(each for each in probe.take() if each["unit"] == "character")
+    rate = sum(map(len, corpus)) / sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in corpus)
+    value, low, high = (log2(reading[end]) * rate for end in ("value", "low", "high"))
+    parts = tuple(log2(part) * rate for part in reading.get("parts", ()))
+    return Interval(value, low, high, reading["n"], parts=parts)

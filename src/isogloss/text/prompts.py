@@ -1,0 +1,114 @@
+"""Prompts that ask for one word of a language, built from dictionaries: translations and gaps in sentences.
+
+    Français: "fleur" - 中文: "花"          Een ___ slaapt op de stoel. ___: "kat"
+    Français: "livre" - 中文: "             Wij drinken ___. ___: "
+
+They end where the word would begin, after some examples of the same kind, and every language is called by its own name
+(Wendler et al. 2024, *Do Llamas Work in English?*). What the model might say there is known in several languages: the
+word asked for, its translation in a pivot language that the prompt does not show, and the word it was given.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from isogloss.errors import require
+from isogloss.seeds import seed_of
+from isogloss.text.corpora import Corpus, Lexicon
+from isogloss.text.languages import own_name
+from isogloss.text.words import word_spans
+
+GAP = "___"
+Task = Literal["translation", "cloze"]
+Words = Mapping[str, Sequence[str]]  # language -> words of one meaning, the usual one first
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text that ends where a word would begin, and that word in the languages that are asked about."""
+
+    text: str
+    words: Words
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """Prompts of one kind from one language to another; of gaps, in one language."""
+
+    task: Task
+    source: str
+    target: str
+    prompts: Sequence[Prompt]
+
+
+def meanings(lexicons: Sequence[Lexicon], pivot: str) -> dict[str, dict[str, list[str]]]:
+    """The words of every language for each word of the pivot, which is one side of every dictionary.
+
+    >>> meanings([Lexicon("en", "fr", [("cat", "chat")]), Lexicon("nl", "en", [("kat", "cat")])], "en")
+    {'cat': {'en': ['cat'], 'fr': ['chat'], 'nl': ['kat']}}
+    """
+    known: dict[str, dict[str, list[str]]] = {}
+    for lexicon in lexicons:
+        sides = (lexicon.source, lexicon.target)
+        require(pivot in sides, f"the dictionary of {' and '.join(sides)} has no words of the pivot language {pivot}")
+        other = sides[sides[0] == pivot]
+        for pair in lexicon:
+            word, translation = pair if sides[0] == pivot else pair[::-1]
+            words = known.setdefault(word, {pivot: [word]}).setdefault(other, [])
+            if translation not in words:
+                words.append(translation)
+    return known
+
+
+@dataclass(frozen=True)
+class Prompting:
+    """How prompts are made.
+
+    pivot: the language whose words are asked about beside those of the prompt. most: prompts of a set. shots: examples
+    before each. seed: draws both. askable: whether what is asked of a prompt can be told apart.
+    """
+
+    pivot: str
+    most: int
+    shots: int
+    seed: int
+    askable: Callable[[Words], bool]
+
+    def prompts(self, items: Sequence[tuple[str, Words]], *about: str) -> list[Prompt]:
+        """The first items in an order drawn by seed, each after others that are drawn and answered.
+
+        items: the line that asks, and the words; about: the languages, of which the last is asked for.
+        """
+        chance, made = np.random.default_rng(seed_of(self.seed, *about)), []
+        for number in chance.permutation(len(items))[: self.most].tolist():
+            line, words = items[number]
+            others = [each for each in chance.permutation(len(items)).tolist() if each != number][: self.shots]
+            examples = "".join(f'{items[each][0]}{items[each][1][about[-1]][0]}"\n' for each in others)
+            made.append(Prompt(examples + line, words))
+        return made
+
+
+def translations(known: Mapping[str, Words], source: str, target: str, how: Prompting) -> PromptSet:
+    """Prompts that ask for the translation of a word."""
+    asked = dict.fromkeys((target, how.pivot, source))
+    chosen = [{code: words[code] for code in asked} for words in known.values() if all(code in words for code in asked)]
+    names = own_name(source), own_name(target)
+    lines = [(f'{names[0]}: "{words[source][0]}" - {names[1]}: "', words) for words in chosen if how.askable(words)]
+    return PromptSet("translation", source, target, how.prompts(lines, source, target))
+
+
+def gaps(known: Mapping[str, Words], corpus: Corpus, how: Prompting) -> PromptSet:
+    """Prompts that ask for the word that is missing in a sentence, the first of the corpus that has it."""
+    target = corpus.language
+    meaning = {words[target][0].lower(): words for words in known.values() if target in words}
+    lines: dict[str, tuple[str, Words]] = {}
+    for number, sentence in enumerate(corpus.sentences):
+        for start, end in word_spans(corpus, number):
+            word = sentence[start:end]
+            if (key := word.lower()) in meaning and key not in lines:
+                words = {target: [word], how.pivot: meaning[key][how.pivot]}
+                if how.askable(words):
+                    lines[key] = f'{sentence[:start]}{GAP}{sentence[end:]} {GAP}: "', words
+    return PromptSet("cloze", target, target, how.prompts(list(lines.values()), "gaps", target))

@@ -1,0 +1,174 @@
+"""What a language model's head says at every layer, on running text and on prompts: the logit lens.
+
+At chosen places of a batch the states of every cut go through the head, some places at a time, and are reduced at once
+to a few numbers: the probability on sets of pieces, the rank of a piece, entropy, shares of scripts. Nothing of the
+size of the vocabulary is kept.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isogloss.measures.vocabulary import entropy_bits, group_shares, masses, ranks
+from isogloss.progress import progress
+from isogloss.seeds import seed_of
+from isogloss.stack.head import head_of, in_blocks, next_tokens
+from isogloss.stack.stack import Stack, measuring
+from isogloss.text.batches import Batch, chunks, encode, group
+from isogloss.text.corpora import Corpus
+from isogloss.text.masking import fixed_masks, masking_of
+from isogloss.text.pieces import beginnings, first_pieces, piece_bytes, scripts_of
+from isogloss.text.prompts import PromptSet, Words
+
+AT_ONCE = 256  # sentences that are tokenised together
+PROMPTS_AT_ONCE = 32
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Places of a batch whose scores are read, and sets of pieces whose probability is asked for there.
+
+    count: how many sets a place has. owners (k,): the sentence or prompt that each place is of. states (k,): numbers of
+    the tokens. labels (k, columns): pieces whose rank is asked for; there may be none. places, ids, sets (m,): the
+    place, the piece and the set of every member of a set.
+    """
+
+    batch: Batch
+    count: int
+    owners: Tensor
+    states: Tensor
+    labels: Tensor
+    places: Tensor
+    ids: Tensor
+    sets: Tensor
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the head says at some places of one layer, on the CPU in float64, (k, ...) each.
+
+    mass: probability on each set. rank: of the labels. entropy: in bits. scripts: probability on each script, and on
+    all other pieces. top: the most probable piece.
+    """
+
+    mass: Tensor
+    rank: Tensor
+    entropy: Tensor
+    scripts: Tensor
+    top: Tensor
+
+
+class Lens:
+    """A language model, and what is known of its vocabulary.
+
+    stack: the model. layers: cuts to read. scripts: those whose share of the probability is measured. by_chance: the
+    share of the vocabulary that each has, and then all other pieces. causal: whether it is a decoder; a masked model is
+    asked at masks.
+    """
+
+    def __init__(self, stack: Stack, layers: Sequence[int], scripts: Sequence[str]) -> None:
+        self.stack, self.layers, self.scripts = stack, sorted(layers), scripts
+        self.head, self.causal = head_of(stack), stack.family.kind == "decoder"
+        self.size = len(stack.language_model.get_output_embeddings().weight)
+        texts = (piece_bytes(stack.tokenizer) + [b""] * self.size)[: self.size]
+        self.known = beginnings(texts)
+        numbers = {script: number for number, script in enumerate(scripts)}
+        groups = [numbers.get(script, len(scripts)) for script in scripts_of(texts)]
+        self.groups = torch.tensor(groups, device=stack.device)
+        self.by_chance = (torch.bincount(self.groups.cpu(), minlength=len(scripts) + 1).double() / self.size).tolist()
+
+    def askable(self, words: Words) -> bool:
+        """Whether every language's words begin with some piece, and no piece begins words of two languages."""
+        sets = [set(first_pieces(own, self.known)) for own in words.values()]
+        return all(sets) and len(set.union(*sets)) == sum(map(len, sets))
+
+    def read(self, asked: Asked) -> list[Reading]:
+        """The readings of one batch, layer by layer."""
+
+        def reduce(_: int, states: Tensor) -> Reading:
+            parts: list[tuple[Tensor, ...]] = []
+            for places, scores in in_blocks(self.head, states[asked.states], self.size):
+                chances = scores.softmax(dim=1)
+                inside = (asked.places >= places.start) & (asked.places < places.start + len(scores))
+                own = (asked.places[inside] - places.start, asked.ids[inside], asked.sets[inside])
+                rank = torch.zeros_like(asked.labels[places])
+                for column, labels in enumerate(asked.labels[places].T):
+                    rank[:, column] = ranks(scores, labels)
+                shares = group_shares(chances, self.groups, len(self.by_chance))
+                mass = masses(chances, *own, asked.count)
+                parts.append((mass, rank, entropy_bits(chances), shares, scores.argmax(dim=1)))
+            return Reading(*(torch.cat(each).cpu().double() for each in zip(*parts, strict=True)))
+
+        with measuring(self.stack.language_model):
+            readings = self.stack.read(asked.batch, self.layers, reduce=reduce)
+        return [readings[layer] for layer in self.layers]
+
+    def asked_of_text(self, corpus: Corpus, seed: int) -> Iterator[Asked]:
+        """Batches of sentences: the next token at every place of a decoder, or masked tokens of a masked model.
+
+        There are two sets and two labels to a place: the token, and for chance that of another place of the batch,
+        drawn by seed.
+        """
+        room = 16_384 if self.stack.device.type == "cuda" else 1_024
+        done = 0
+        for rows in chunks(range(len(corpus)), AT_ONCE):
+            text = encode(self.stack.tokenizer, corpus, rows, max_length=self.stack.max_length)
+            masked = text if self.causal else self._masked(text, seed_of(seed, "masks", corpus.language))
+            for members in group(text.lengths.tolist(), tokens=room):
+                batch, original = (each.take(members).to(self.stack.device) for each in (masked, text))
+                states = torch.nonzero(batch.content).squeeze(1)
+                labels, owners = original.ids[states], batch.sentence_of_tokens()[states]
+                if self.causal:
+                    states, labels, owners = next_tokens(batch)
+                chance = np.random.default_rng(seed_of(seed, corpus.language, int(batch.rows[0])))
+                other = labels[torch.from_numpy(chance.permutation(len(labels))).to(labels.device)]
+                places = torch.arange(len(labels), device=labels.device).repeat(2)
+                sets = (torch.arange(len(places), device=labels.device) >= len(labels)).long()
+                both = torch.stack([labels, other], dim=1)  # (k, 2)
+                if len(states):
+                    yield Asked(batch, 2, batch.rows[owners].cpu(), states, both, places, both.T.flatten(), sets)
+                done += len(members)
+                progress(f"reading {corpus.language}", done, len(corpus))
+
+    def _masked(self, text: Batch, seed: int) -> Batch:
+        """Sentences with masks in them, under the rule of training; `content` says which tokens are asked for."""
+        masking, ids = masking_of(self.stack.tokenizer), text.ids.numpy()
+        how: dict[str, Any] = {
+            "mask_id": masking.mask_id,
+            "pool": masking.pool.numpy(),
+            "content": masking.content(ids),
+        }
+        inputs, chosen = fixed_masks(ids, text.lengths.numpy(), seed=seed, first=int(text.rows[0]), **how)
+        return replace(text, ids=torch.from_numpy(inputs.astype(np.int64)), content=torch.from_numpy(chosen))
+
+    def asked_of_prompts(self, asked: PromptSet) -> Iterator[Asked]:
+        """Batches of prompts, read where the word would begin; those that are longer than the model reads are left out.
+
+        Sets: of each language in turn the pieces that begin the word, and for chance those of the next prompt's word.
+        """
+        tokenizer, languages = self.stack.tokenizer, list(asked.prompts[0].words)
+        ending = "" if self.causal else f'{tokenizer.mask_token}"'
+        corpus = Corpus(asked.target, [prompt.text + ending for prompt in asked.prompts])
+        for rows in chunks(range(len(corpus)), PROMPTS_AT_ONCE):
+            batch = encode(tokenizer, corpus, rows, max_length=self.stack.max_length)
+            batch = batch.take(torch.nonzero(~batch.shortened).squeeze(1).tolist())
+            is_place = batch.content if self.causal else batch.ids == tokenizer.mask_token_id
+            last = torch.where(is_place, torch.arange(len(batch.ids)), -1)
+            ends = torch.cumsum(batch.lengths, 0).tolist()
+            members: list[tuple[int, int, int]] = []
+            for place, number in enumerate(batch.rows.tolist()):
+                for chance in (0, 1):
+                    words = asked.prompts[(number + chance) % len(corpus)].words
+                    for index, language in enumerate(languages):
+                        own = first_pieces(words[language], self.known)
+                        members += [(place, piece, 2 * index + chance) for piece in own]
+            if members:
+                states = torch.stack([own.max() for own in torch.tensor_split(last, ends[:-1])])
+                places, ids, sets = torch.tensor(members).T
+                labels = torch.zeros(len(states), 0, dtype=torch.long)
+                moved = [each.to(self.stack.device) for each in (states, labels, places, ids, sets)]
+                yield Asked(batch.to(self.stack.device), 2 * len(languages), batch.rows, *moved)

@@ -1,0 +1,92 @@
+"""The head at any cut: the top cut gives the model's own logits, to the bit, whatever the family does to its scores."""
+
+import pytest
+import torch
+
+from isogloss.errors import InputError
+from isogloss.stack import head as heads
+from isogloss.stack.head import head_of, in_blocks, next_tokens
+from isogloss.stack.load import load, load_language_model, wrap
+from isogloss.stack.stack import measuring
+from isogloss.text.batches import encode
+from isogloss.text.corpora import Corpus
+from tiny_models import ENCODERS, TEXT, tiny_language_model, tiny_tokenizer
+
+DECODERS = (
+    "gpt2", "llama", "mistral", "gemma", "gemma2", "gemma3_text", "qwen2", "qwen3", "cohere2", "opt", "bloom", "xglm",
+    "falcon", "gpt_neox", "phi3", "olmo2", "smollm3", "mixtral", "qwen3_moe",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tied", [True, False])
+@pytest.mark.parametrize("family", [*DECODERS, *ENCODERS])
+def test_the_top_cut_gives_the_logits_of_the_model(family, tied):
+    model = tiny_language_model(family, tied=tied)
+    stack = wrap(model, tiny_tokenizer())
+    head = head_of(stack)
+    for number in range(3):  # one sentence each: the model itself would need padding
+        batch = encode(stack.tokenizer, Corpus("en", TEXT), [number], max_length=64)
+        with measuring(model):
+            logits = model(input_ids=batch.ids[None]).logits[0]
+            read = stack.read(batch, reduce=lambda cut, states: head(states))
+        assert torch.equal(read[stack.last], logits)
+        assert not torch.allclose(read[0], logits) and read[0].shape == logits.shape
+
+
+def test_soft_caps_and_scales_are_there():
+    model = tiny_language_model("gemma2", tied=True)
+    capped = wrap(model, tiny_tokenizer())
+    states = 100 * torch.randn(4, capped.width, generator=torch.Generator().manual_seed(0))
+    with measuring(model):
+        assert head_of(capped)(states).abs().max() <= model.config.final_logit_softcapping
+
+
+def test_scores_in_blocks_are_those_of_all_places_at_once(monkeypatch):
+    model = tiny_language_model("llama", tied=True)
+    stack = wrap(model, tiny_tokenizer())
+    head, states = head_of(stack), torch.randn(7, stack.width)
+    vocabulary = len(stack.tokenizer)
+    monkeypatch.setattr(heads, "SCORES_AT_ONCE", 3 * vocabulary)
+    with measuring(model):
+        blocks = list(in_blocks(head, states, vocabulary))
+        assert [len(scores) for _, scores in blocks] == [3, 3, 1]
+        torch.testing.assert_close(torch.cat([scores for _, scores in blocks]), head(states))
+
+
+def test_next_tokens_are_content_with_a_token_before_it():
+    tokenizer = tiny_tokenizer()
+    batch = encode(tokenizer, Corpus("en", TEXT), [6, 0, 1], max_length=64)
+    expected, start = [], 0
+    for number, length in enumerate(batch.lengths.tolist()):
+        ids = batch.ids[start : start + length].tolist()
+        for place in range(1, length):
+            if ids[place] not in (tokenizer.cls_token_id, tokenizer.sep_token_id):
+                expected.append((start + place - 1, ids[place], number))
+        start += length
+    assert list(zip(*(part.tolist() for part in next_tokens(batch)), strict=True)) == expected
+
+
+def test_a_model_without_a_head_is_refused(tiny, tmp_path):
+    with pytest.raises(InputError, match="has no head that predicts words; give a model with its head"):
+        head_of(load(tiny("bert")))
+    with pytest.raises(InputError, match=r"has no head that predicts masked words; .*\(AutoModelForMaskedLM\)"):
+        load_language_model(tiny("bert"))
+    untied = tmp_path / "llama"
+    tiny_language_model("llama", tied=False).model.save_pretrained(untied)
+    tiny_tokenizer().save_pretrained(untied)
+    with pytest.raises(InputError, match=r"has no head that predicts words; .*\(AutoModelForCausalLM\)"):
+        load_language_model(untied)
+    with pytest.raises(InputError, match="is an encoder-decoder, whose encoder predicts no words"):
+        load_language_model(tiny("t5"))
+
+
+@pytest.mark.parametrize("family", ["llama", "bert"])
+def test_a_saved_language_model_is_loaded_with_its_head(family, tmp_path):
+    model = tiny_language_model(family, tied=True)
+    model.save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+    stack = load_language_model(tmp_path, device="cpu")
+    assert type(stack.language_model) is type(model)
+    states = torch.randn(2, stack.width)
+    with measuring(model):
+        assert torch.equal(head_of(stack)(states), head_of(wrap(model, tiny_tokenizer()))(states))
