@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from isogloss.mappings.normalise import normalisation
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS, frozen_prefix
@@ -67,6 +68,24 @@ def test_items_in_a_table_have_the_losses_and_gradients_of_a_batch(family, cut, 
     assert laid == pytest.approx(expected, rel=1e-5) and same == targets and others.keys() == gradients.keys()
     for name, one in gradients.items():
         torch.testing.assert_close(others[name], one, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("kind", ["length", "iterative"])
+def test_states_are_turned_token_by_token_in_a_table(kind, prepared):
+    stack, _, items, _ = prepared("bert")
+    prefix = read_prefix(stack, items, 1)
+    turned = replace(prefix, turn=normalisation(prefix.kept, kind))
+    tokens = torch.arange(12).view(3, 4)
+    torch.testing.assert_close(turned.at(tokens).flatten(0, 1), turned.turn(prefix.kept[:12]))
+
+
+def test_texts_share_rows_only_where_attention_takes_a_mask_of_bools(tiny):
+    stack = load(tiny("bert"), device="cpu")
+    assert stack.tables
+    stack.model.set_attn_implementation("eager")
+    assert not stack.tables, "eager attention would add the mask to its scores"
+    stack.model.set_attn_implementation("sdpa")
+    assert not replace(stack, family=replace(stack.family, norm="pooler")).tables, "no tested family"
 
 
 @pytest.mark.parametrize("family", ENCODERS)

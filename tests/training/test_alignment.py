@@ -579,6 +579,21 @@ def test_replayed_updates_are_the_training_without_graphs(models, pairs, case, p
     assert all(torch.equal(one, found[1][0][name]) for name, one in found[0][0].items())
 
 
+def test_a_capture_that_breaks_off_leaves_no_keys_for_the_queue(models, pairs):
+    aligner, objective, training = made(models, pairs, replace(SMALL, queue=48))
+
+    def fail(function):
+        objective.loss(objective.draw(training.step)[0].rows, "")  # as far as it came
+        raise RuntimeError("no graph today")
+
+    training._graphs = CapturedUpdates(capture=fail)
+    aligner.train()
+    with pytest.warns(UserWarning, match="no graph today"):
+        for _ in range(8):
+            training.update()
+    assert int(aligner.pointer) == 8 * BATCH % 48 and not aligner.pending
+
+
 @pytest.mark.parametrize("family", ["bert", "modernbert", "roberta"])
 @pytest.mark.parametrize("reset", [False, True])
 def test_states_of_pairs_are_those_of_each_pair_alone(models, pairs, family, reset):

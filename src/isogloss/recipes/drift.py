@@ -235,7 +235,7 @@ def sentence_training(
     model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
     """The training of a masked LM on sentences; on a GPU, updates are replayed as CUDA graphs where they can be."""
-    table = stack.device.type == "cuda" and stack.family.packs and not attend_padding
+    table = stack.device.type == "cuda" and stack.tables and not attend_padding
     how: dict[str, Any] = {"attend_padding": attend_padding, "table": table, "masking": masking_of(stack.tokenizer)}
     objective = masked_sentences(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
     return Training(model, objective, settings, join(stack.device))

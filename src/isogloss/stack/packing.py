@@ -10,7 +10,6 @@ wide, then took 48.7 ms instead of 43.5 on an H200.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +21,6 @@ from isogloss.errors import require
 from isogloss.stack.families import FAMILIES, Family
 
 NAME = "isogloss_packed"
-OPAQUE = "isogloss_packed_opaque"
 WHOLE = "isogloss_whole"
 CHANGED_SCORES = ("softcap", "s_aux", "position_bias")  # what some models have attention do besides
 
@@ -102,19 +100,9 @@ def whole_attention(
     return out.transpose(1, 2).contiguous(), None  # (rows, length, heads, width)
 
 
-def packed(model: Any, *, opaque: bool = False) -> AbstractContextManager[None]:
-    """Run a model's attention packed inside the block, and as before after it.
-
-    opaque: attention is left out of what is compiled, which then ends before it and begins again after it.
-    """
-    name, function = (OPAQUE, _opaque_attention()) if opaque else (NAME, packed_attention)
-    return _attending([model], name, function)
-
-
-@cache
-def _opaque_attention() -> Any:
-    # Not a decorator: it loads the compiler, which takes a second.
-    return torch.compiler.disable(packed_attention)  # type: ignore[no-untyped-call]
+def packed(model: Any) -> AbstractContextManager[None]:
+    """Run a model's attention packed inside the block, and as before after it."""
+    return _attending([model], NAME, packed_attention)
 
 
 def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]:

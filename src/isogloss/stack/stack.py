@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
-from isogloss.stack.families import Family, without_cache
+from isogloss.stack.families import TESTED, Family, without_cache
 from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
 
@@ -97,6 +97,16 @@ class Stack:
         if self.device.type == "cpu":
             return self.family.packs and self.family.kind == "encoder"
         return self.family.packs and self.device.type == "cuda" and half
+
+    @property
+    def tables(self) -> bool:
+        """Whether texts may share a row (`read_table`): known of tested families whose attention takes a mask of bools.
+
+        A model that is loaded with eager attention, which would add such a mask to its scores, has a row for each text.
+        """
+        config = self.model.config
+        sound = self.family in TESTED.values() and getattr(config, "_attn_implementation", None) == "sdpa"
+        return self.family.packs and sound
 
     @property
     def max_length(self) -> int:

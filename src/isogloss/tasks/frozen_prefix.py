@@ -46,7 +46,7 @@ class Prefix:
     def at(self, tokens: Tensor, device: torch.device | None = None) -> Tensor:
         """The states of some tokens, by their numbers in all items, in float32: (...) -> (..., width)."""
         states = self.kept[tokens].to(device or self.kept.device, non_blocking=True).float()
-        return states if self.turn is None else self.turn(states)
+        return states if self.turn is None else self.turn(states.flatten(0, -2)).view(states.shape)
 
 
 def read_prefix(

@@ -1,7 +1,8 @@
 """A head on a stack, in training and in use: items in, the task's scores out.
 
-The stack runs over the tokens of a batch of items, end to end or padded as it does everywhere; the states of the top
-cut (after the last norm, where there is one) are gathered at the items' places; the head sees only those:
+The stack runs over the tokens of a batch of items: end to end or padded, as it does everywhere, or, where a GPU trains,
+laid out several to a row in few shapes, so that whole updates can be captured. The states of the top cut (after the
+last norm, where there is one) are gathered at the items' places; the head sees only those:
 
     ids (tokens,)  ->  states (tokens, width)  ->  states at places (rows, k, width)  ->  scores (rows, k, ...)
 
@@ -26,6 +27,7 @@ from isogloss.tasks.task import Items, Labels, Prediction, Task
 from isogloss.text.batches import Batch, group, padded_rows, size_of, table_of
 from isogloss.text.masking import IGNORE
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
+from isogloss.training.masked_lm import padding_id
 from isogloss.training.probes import arithmetic
 
 
@@ -49,7 +51,7 @@ class TaskModel(nn.Module):
 
     dropout: whether frozen layers keep their dropout. half: whether it computes in bfloat16, in which a GPU runs
     sentences end to end; its variable-length kernel knows no dropout, so a model whose attention has some is padded
-    while it trains. still: the same stack, as it runs in evaluation mode.
+    where it trains without tables. still: the same stack, as it runs in evaluation mode.
     """
 
     def __init__(
@@ -170,10 +172,11 @@ def task_objective(
     where an epoch has more items, or fewer, its steps have. table: whether items are laid out several to a row, in few
     shapes, so that an update can be captured; by default on a GPU, where the family allows and memory has room.
     """
-    device, steps, family = model.stack.device, steps_in_epoch(items, batch), model.stack.family
+    device, steps = model.stack.device, steps_in_epoch(items, batch)
     if table is None:
-        table = device.type == "cuda" and family.packs and (prefix is None or prefix.kept.is_cuda)
-    padding = model.encoder.config.pad_token_id or 0
+        known = prefix is None or (prefix.kept.is_cuda and prefix.turn is None)  # a map is not on the device
+        table = device.type == "cuda" and model.stack.tables and known
+    padding = padding_id(model.encoder)
 
     @lru_cache(maxsize=1)
     def order(epoch: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Token ids, their lengths, which tokens are content and which word each belongs to: one record.
 
-A `Batch` is some sentences of a corpus, `Sentences` is all of it. They lie end to end in flat arrays. Nothing here is
-padded; whether a batch is run packed (no padding computed) or padded to its longest sentence is decided where it runs.
+A `Batch` is some sentences of a corpus, `Sentences` is all of it. They lie end to end in flat arrays, without padding;
+whether a batch is run packed (no padding computed) or padded to its longest sentence is decided where it runs. A
+`Table` says where sentences are that share rows of few shapes, as captured updates need them.
 Special tokens are known by a mask, never by position, so a `[CLS]` written into the text is not content either.
 """
 

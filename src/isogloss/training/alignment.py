@@ -370,7 +370,7 @@ def align_pairs(
     masks: dict[str, Any] = {"mask_id": masking.mask_id, "pool": masking.pool, "share": how.mask_share}
     sampler = ItemSampler({name: len(stream) for name, stream in pairs.items()}, exponent=exponent, seed=seed)
     maskable = masking.content(np.arange(aligner.model.config.vocab_size))
-    shared = aligner.stack.family.packs
+    shared = aligner.stack.tables
 
     def masked_pairs(sides: Sequence[PlainSentences], step: int) -> Iterator[dict[str, Any]]:
         """What TLM reads of a step, piece by piece: pairs that are masked together, so that pieces change nothing."""
@@ -417,7 +417,8 @@ def align_pairs(
         parts = ({name: rows[name] for rows in part for name in rows} for part in zip(*passes, strict=True))
         return [Part({name: to_device(values, device) for name, values in rows.items()}) for rows in parts]
 
-    return Objective(draw, aligner.loss, pair_count, after=aligner.after, captured=shared)
+    forget = aligner.pending.clear
+    return Objective(draw, aligner.loss, pair_count, before=forget, after=aligner.after, captured=shared)
 
 
 def pair_count(rows: Rows) -> int:

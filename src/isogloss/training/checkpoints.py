@@ -157,7 +157,8 @@ def restore_checkpoint(
     with readable(path, *UNUSABLE):
         tensors = load_file(path / "training.safetensors")
         state = dict(json.loads((path / "training.json").read_text(encoding="utf-8")))
-        best = load_file(path / BEST) if (path / BEST).is_file() else None
+        device = str(next(model.parameters()).device)  # where better weights will take their place
+        best = load_file(path / BEST, device=device) if (path / BEST).is_file() else None
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
     shapes = {name: value.shape for name, value in tensors.items() if name.startswith("weight.")}

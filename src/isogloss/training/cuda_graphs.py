@@ -14,7 +14,7 @@ replay. So dropout differs between updates and follows the seed, as it does with
 import gc
 import warnings
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -31,9 +31,11 @@ class CapturedUpdates:
     capture: makes of a function without arguments another one that does the same in one launch.
     """
 
-    def __init__(self, capture: Capture | None = None) -> None:
-        self._capture = capture or CudaGraphs()
-        self._graphs: dict[Hashable, tuple[list[Tensor], Callable[[], None]] | None] = {}
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
+        self._graphs: dict[Hashable, tuple[list[Tensor], Callable[[], None]]] = {}
+        self._met: set[Hashable] = set()  # kinds of batches that were computed once
+        self._refused: set[Hashable] = set()  # kinds that have no graph, and will have none
 
     def run(self, update: Update, batch: Sequence[Tensor], *, kind: Hashable) -> None:
         """Make an update with a batch, by a graph where there is one for its shapes.
@@ -42,23 +44,21 @@ class CapturedUpdates:
         depends on besides, such as which weights train.
         """
         key = kind, tuple((tensor.shape, tensor.dtype) for tensor in batch)
+        if key in self._met and key not in self._graphs and key not in self._refused:
+            held = [tensor.clone() for tensor in batch]
+            replay = None if len(self._graphs) >= MOST else self._captured(lambda: update(held))
+            if replay is None:
+                self._refused.add(key)
+            else:
+                self._graphs[key] = held, replay
+        self._met.add(key)
         if key not in self._graphs:
-            self._graphs[key] = None
             update(batch)
             return
-        if self._graphs[key] is None:
-            full = sum(graph is not None for graph in self._graphs.values()) >= MOST
-            held = [tensor.clone() for tensor in batch]
-            replay = None if full else self._captured(lambda: update(held))
-            if replay is None:
-                update(batch)
-                return
-            self._graphs[key] = held, replay
-        graph = self._graphs[key]
-        assert graph is not None
-        for place, tensor in zip(graph[0], batch, strict=True):
+        held, replay = self._graphs[key]
+        for place, tensor in zip(held, batch, strict=True):
             place.copy_(tensor, non_blocking=True)
-        graph[1]()
+        replay()
 
     def _captured(self, function: Callable[[], None]) -> Callable[[], None] | None:
         """A function as a graph; None, with a warning, where it cannot be captured."""
@@ -77,8 +77,8 @@ class CudaGraphs:
     the pool.
     """
 
-    def __init__(self) -> None:
-        self._pool: Any = None
+    def __init__(self, device: torch.device) -> None:
+        self._device, self._pool = device, cast(Any, None)
 
     def __call__(self, function: Callable[[], None]) -> Callable[[], None]:
         """Capture a function, which is not computed meanwhile; the graph's replay is returned."""
@@ -87,7 +87,10 @@ class CudaGraphs:
             self._pool = torch.cuda.graph_pool_handle()
         stream, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with (
+                torch.cuda.device(self._device),
+                torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"),
+            ):
                 function()
         except RuntimeError:
             self._pool = None  # a pool that a capture broke off in may not be entered again

@@ -34,7 +34,7 @@ from isogloss.stack.load import STEP_FILE
 from isogloss.stack.packing import cudnn_attention
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.cuda_graphs import CapturedUpdates
+from isogloss.training.cuda_graphs import CapturedUpdates, CudaGraphs
 from isogloss.training.probes import Probe, Reading, arithmetic
 from isogloss.training.stopping import Choice, Memory, Rule
 
@@ -184,6 +184,7 @@ class Part:
         if total and processes.count == 1 and size is None:
             yield self.rows
             return
+        assert len(set(map(len, self.rows.values()))) == 1, "a table of texts cannot be split by rows"
         for start in range(0, total, size or max(1, total)):
             yield {key: value[start : start + (size or total)] for key, value in mine.items()}
 
@@ -193,7 +194,8 @@ class Objective:
     """What is learned.
 
     draw(step): the whole batch of that step, in parts, a pure function of the step. loss(rows, name): the loss of some
-    rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in. after():
+    rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in. before():
+    called when a step begins to be computed, perhaps again after a try that was broken off. after():
     called once the weights of a step have moved, such as for an average of weights that follows them. cudnn: whether
     every row has a length for which the gradients of cuDNN's attention are sound, see `cudnn_attention`. captured:
     whether all of these depend on nothing but weights and the tensors of the rows, so that a GPU can replay an update.
@@ -203,6 +205,7 @@ class Objective:
     loss: Callable[[Rows, str], Tensor]
     count: Callable[[Rows], Tensor | int]
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
+    before: Callable[[], None] = lambda: None
     after: Callable[[], None] = lambda: None
     cudnn: bool = False
     captured: bool = False
@@ -253,7 +256,7 @@ class Training:
         self._count = torch.zeros((), dtype=wide, device=processes.device)  # of all together
         alone = processes.count == 1 and settings.piece is None
         captured = objective.captured and alone and processes.device.type == "cuda"
-        self._graphs = CapturedUpdates() if captured else None
+        self._graphs = CapturedUpdates(CudaGraphs(processes.device)) if captured else None
 
     def update(self) -> None:
         """One step: the batch of this step through the model, gradients of all processes summed, weights moved."""
@@ -286,6 +289,7 @@ class Training:
         # A number that is not on the device yet is filled in, for a copy would wait for the last step.
         count = counts.to(device) if isinstance(counts, Tensor) else torch.full((), counts, device=device)
         half = torch.bfloat16 if self.settings.half else None
+        self.objective.before()
         try:
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
