@@ -11,7 +11,7 @@ from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load, load_masked_lm
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import join_items
-from isogloss.text.batches import Sentences, size_of, table_of
+from isogloss.text.batches import Sentences, layout_of, size_of
 from isogloss.text.masking import IGNORE, masking_of
 from isogloss.training import checkpoints, cuda_graphs
 from isogloss.training.checkpoints import Checkpoints
@@ -90,7 +90,7 @@ def test_tables_hold_every_token_once_where_an_explicit_loop_puts_it():
     random = np.random.default_rng(0)
     for _ in range(50):
         lengths = random.integers(1, 150, random.integers(1, 40))
-        table = table_of(lengths)
+        table = layout_of(lengths)
         assert len(set(table.slots.tolist())) == lengths.sum() and table.texts.shape[1] % 64 == 0
         slots, texts, positions = iter(table.slots), table.texts.ravel(), table.positions.ravel()
         for number, length in enumerate(lengths):

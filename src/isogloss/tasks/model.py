@@ -24,7 +24,7 @@ from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.task import Items, Labels, Prediction, Task
-from isogloss.text.batches import Batch, group, padded_rows, size_of, table_of
+from isogloss.text.batches import Batch, group, layout_of, padded_rows, size_of
 from isogloss.text.masking import IGNORE
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
 from isogloss.training.masked_lm import padding_id
@@ -132,7 +132,7 @@ def table_rows(items: Items, numbers: np.ndarray, *, padding: int) -> dict[str, 
     (rows, length): ids, positions, texts, types, tokens; then index, present and gold as of a `TaskBatch`, of places
     whose number is rounded up; and targets (items,).
     """
-    tokens, table = items.tokens(numbers), table_of(items.lengths[numbers])
+    tokens, table = items.tokens(numbers), layout_of(items.lengths[numbers])
     rows = {"ids": table.spread(items.ids[tokens], padding), "positions": table.positions, "texts": table.texts}
     rows |= {"types": table.spread(items.types[tokens]), "tokens": table.spread(tokens)}
     places = int(items.counts[numbers].max())

@@ -2,7 +2,7 @@
 
 A `Batch` is some sentences of a corpus, `Sentences` is all of it. They lie end to end in flat arrays, without padding;
 whether a batch is run packed (no padding computed) or padded to its longest sentence is decided where it runs. A
-`Table` says where sentences are that share rows of few shapes, as captured updates need them.
+`Layout` says where sentences are that share rows of few shapes, as captured updates need them.
 Special tokens are known by a mask, never by position, so a `[CLS]` written into the text is not content either.
 """
 
@@ -238,7 +238,7 @@ def padded_rows(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths:
 
 
 @dataclass(frozen=True)
-class Table:
+class Layout:
     """Sentences laid out in rows, each of them whole, several to a row.
 
     slots (tokens,): where the tokens of the sentences, end to end, are in the table as it is read row by row.
@@ -257,19 +257,19 @@ class Table:
         return table
 
 
-def table_of(lengths: np.ndarray) -> Table:
+def layout_of(lengths: np.ndarray) -> Layout:
     """Lay out sentences of these lengths so that tables of many batches have few shapes: see `size_of`.
 
     Rows are as long as the longest sentence, rounded up to a multiple of 64 tokens.
 
-    >>> table = table_of(np.array([2, 3]))
+    >>> table = layout_of(np.array([2, 3]))
     >>> table.texts.shape, table.texts[0, :6].tolist(), table.positions[0, :6].tolist(), table.slots.tolist()
     ((2, 64), [1, 1, 1, 0, 0, -1], [0, 1, 2, 0, 1, 0], [3, 4, 0, 1, 2])
     """
     length = -(-int(lengths.max()) // 64) * 64
     rows, places = fit(lengths.tolist(), length)
     slots, shape = ranges(rows * length + places, lengths), (size_of(int(rows.max()) + 1), length)
-    empty = Table(slots, np.zeros(shape, dtype=np.int64), np.full(shape, -1))
+    empty = Layout(slots, np.zeros(shape, dtype=np.int64), np.full(shape, -1))
     positions = empty.spread(ranges(np.zeros_like(lengths), lengths))
     return replace(empty, positions=positions, texts=empty.spread(np.repeat(np.arange(len(lengths)), lengths), -1))
 

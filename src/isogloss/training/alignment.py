@@ -31,7 +31,7 @@ from torch.optim.swa_utils import get_ema_multi_avg_fn
 
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack
-from isogloss.text.batches import ranges, table_of
+from isogloss.text.batches import layout_of, ranges
 from isogloss.text.masking import IGNORE, Masked, Masking, mask
 from isogloss.text.sampling import ItemSampler, splitmix
 from isogloss.text.streams import Borders, PairStream, PlainSentences, lay_out, read_spans
@@ -401,7 +401,7 @@ def align_pairs(
         for part in pieces:
             rows = {"ids": ids[part], "content": content[part], "attention": text[part].astype(np.int64)}
             if shared:
-                table, sizes, own = table_of(lengths[part]), lengths[part], text[part]
+                table, sizes, own = layout_of(lengths[part]), lengths[part], text[part]
                 rows = {"ids": table.spread(ids[part][own], padding), "content": table.spread(content[part][own]) > 0}
                 rows |= {"texts": table.texts, "positions": table.positions}
                 rows["begins"] = table.slots[np.cumsum(sizes) - sizes]

@@ -2,7 +2,7 @@
 
 One update of twelve blocks (forward pass, backward pass, clipping, AdamW) is some two thousand kernels, each started
 from Python. Captured once and replayed, it is one launch. A graph reads its batch from the same memory at every replay
-and knows tensors of one shape only, so batches come in few shapes (`isogloss.text.batches.table_of`), and each shape
+and knows tensors of one shape only, so batches come in few shapes (`isogloss.text.batches.layout_of`), and each shape
 has a graph of its own.
 
 The first batch of a shape is computed as usual: AdamW makes its moments then, and kernels are chosen. The second one is

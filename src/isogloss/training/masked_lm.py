@@ -27,7 +27,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, trainable_family
 from isogloss.stack.packing import half_norms, unpadded
 from isogloss.stack.stack import table_arguments
-from isogloss.text.batches import Sentences, fit, padded_rows, table_of
+from isogloss.text.batches import Sentences, fit, layout_of, padded_rows
 from isogloss.text.masking import IGNORE, Masked, Masking, mask, slots
 from isogloss.text.sampling import ItemSampler, Sampler
 from isogloss.text.streams import Frame, lay_out, read_spans, texts_of
@@ -380,7 +380,7 @@ def masked_table(masked: Masked, lengths: np.ndarray, *, padding: int, **more: n
     masked: sentences in padded rows, on the host; lengths (sentences,) of each. more: other values of their tokens,
     (tokens,), sentences end to end.
     """
-    table, text = table_of(lengths), np.arange(masked.inputs.shape[1]) < lengths[:, None]
+    table, text = layout_of(lengths), np.arange(masked.inputs.shape[1]) < lengths[:, None]
     used = (masked.labels != IGNORE).numpy()
     begins = np.cumsum(lengths) - lengths  # (sentences,)
     asked = table.slots[(begins[:, None] + masked.places.numpy())[used]]
