@@ -370,10 +370,10 @@ def test_a_page_over_runs_with_other_language_pairs_says_so(tmp_path):
             run.finish()
     page = write_page([tmp_path / "one", tmp_path / "two"], tmp_path / "page.html", figures=False)
     text = Path(page).read_text(encoding="utf-8")
-    assert "Averages of one are over 2 pairs of languages, of which the other runs on this page share 1" in text
-    assert "Averages of two" not in text
+    assert "Left out of one, as not every run on this page has it on the same sentences: en → de." in text
+    assert "Left out of two" not in text
     alone = write_page([tmp_path / "one"], tmp_path / "page.html", figures=False)
-    assert "Averages of" not in Path(alone).read_text(encoding="utf-8")
+    assert "Left out of" not in Path(alone).read_text(encoding="utf-8")
 
 
 def test_a_kill_while_a_page_is_drawn_leaves_no_litter_and_another_report_is_left_alone(tmp_path):
