@@ -38,8 +38,9 @@ def rows(*, words=WORDS, lead=(0.0, 0.25, -0.5)):
 
 def test_the_verdict_says_where_the_pivot_is_ahead():
     assert verdict(frame(rows()), "lens") == [
-        "The token that follows has a probability of 0.300 [0.290, 0.310], where chance gives 0.005, at layer 2, "
-        "averaged over 2 languages, and of 0.010 at layer 0; half of what the top gives is reached at layer 1.",
+        "The next token (of a masked model, the masked one) has a probability of 0.300 [0.290, 0.310], where "
+        "chance gives 0.005, at layer 2, averaged over 2 languages, and of 0.010 at layer 0; half of what the top "
+        "gives is reached at layer 1.",
         "Translations (40 prompts each, 1 pair of languages): at layer 2 the word asked for has a probability of 0.600 "
         "[0.580, 0.620], where chance gives 0.010.",
         "Translations: on the way it is nearer to English, which no prompt shows, at layer 1: its word has 0.300 "

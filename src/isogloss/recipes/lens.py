@@ -22,6 +22,7 @@ import torch
 from isogloss.errors import InputError, require
 from isogloss.files import whole
 from isogloss.measures.statistics import PARTS, mean_interval, ratio_interval
+from isogloss.progress import progress
 from isogloss.recipes import recipe as options
 from isogloss.recipes.recipe import Work, recipe
 from isogloss.runs.run import Run
@@ -109,6 +110,7 @@ def lens(
                     words = f"{len(asked.prompts)} words can be asked for, {LEAST_PROMPTS} are the least"
                     run.note(f"{asked.task} from {asked.source} to {asked.target} was left out: {words}")
                     continue
+                progress(f"asking for words: {asked.task} from {asked.source} to {asked.target}", 0, len(asked.prompts))
                 if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
                     read = list(prompt_rows(reader, asked, centre, about))
                     if not read:

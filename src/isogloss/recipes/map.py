@@ -84,15 +84,11 @@ def map(
         raise InputError(f"--sample takes a number of sentences or 'all', not {sample!r}")
     size = None if sample == "all" else int(sample)
     Option("", least=4).check("sample", size)
-    texts: dict[str, Bitext] = {}
-    for text in [text.keep(text.distinct_rows) for text in bitexts_of(bitext)] or [embedded()]:
-        name, title = text.name or "-".join(text.languages), text.name or "the text"
+    texts = options.named_texts([text.keep(text.distinct_rows) for text in bitexts_of(bitext)] or [embedded()])
+    for text in texts.values():
+        title = text.name or "the text"
         require(len(text.languages) >= 2, f"{title} has one language only ({text.languages[0]}); a map needs two")
         require(text.rows >= 4, f"{title} has {text.rows} parallel sentences; debiased CKA needs at least 4")
-        if name in texts:
-            names = ", ".join([*texts, name])
-            raise InputError(f"two texts have the same name ({names}); their rows could not be told apart")
-        texts[name] = text
     hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
     stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
     if pooling == "first" and isinstance(stack, Stack) and stack.family.kind == "decoder":

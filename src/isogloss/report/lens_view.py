@@ -46,8 +46,8 @@ def next_token(curve: Curve, languages: int) -> str:
     over = f", averaged over {languages} languages" if languages > 1 else ""
     first = f"{number(curve.first.value)} at layer {curve.at[0]}"
     return (
-        f"The token that follows has a probability of {curve.say(top)}, at layer {top}{over}, and of {first}; half of "
-        f"what the top gives is reached at layer {half}."
+        f"The next token (of a masked model, the masked one) has a probability of {curve.say(top)}, at layer {top}"
+        f"{over}, and of {first}; half of what the top gives is reached at layer {half}."
     )
 
 
