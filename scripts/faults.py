@@ -378,7 +378,9 @@ class Campaign:
         shutil.copytree(sound.path, path)
         for each in (path, *(job.parent for job in path.glob("jobs/*/run.json"))):
             thin_out(each, chance)
-        others = [str(sound.path)] if chance.random() < 0.2 else []
+        others = []
+        if chance.random() < 0.2:  # a copy: a report draws the figures of every run that it is given
+            others = [str(shutil.copytree(sound.path, folder / "other"))]
         words = ["report", str(path), *others, "--out", str(path / "report.html")]
         code, told = self.cli(words, folder / "report.log", sound.seconds + PATIENCE)
         if code not in (0, 2) or "Traceback" in told:

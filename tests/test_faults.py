@@ -5,12 +5,14 @@ import json
 import lzma
 import os
 import pickle
+import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +22,13 @@ from safetensors.torch import load_file, save_file
 import isogloss as ig
 from isogloss import cli, files
 from isogloss.errors import MOST, InputError, ended_in_order
+from isogloss.figure import Panel
+from isogloss.papers.paper import Request, Texts
 from isogloss.recipes.jobs import Job, run_jobs
 from isogloss.recipes.recipe import find_recipe
 from isogloss.recipes.sweep import read_grid
 from isogloss.recipes.task_scores import save_scores, scored_models
-from isogloss.report import drift_view, write_page
+from isogloss.report import drift_view, page, write_page
 from isogloss.runs.run import read_facts, read_rows, start
 from isogloss.runs.table import row
 from isogloss.stack.load import load
@@ -366,10 +370,10 @@ def test_a_page_over_runs_with_other_language_pairs_says_so(tmp_path):
             run.finish()
     page = write_page([tmp_path / "one", tmp_path / "two"], tmp_path / "page.html", figures=False)
     text = Path(page).read_text(encoding="utf-8")
-    assert "Averages of one are over 2 pairs of languages, of which the other runs on this page share 1" in text
-    assert "Averages of two" not in text
+    assert "Left out of one, as not every run on this page has it on the same sentences: en → de." in text
+    assert "Left out of two" not in text
     alone = write_page([tmp_path / "one"], tmp_path / "page.html", figures=False)
-    assert "Averages of" not in Path(alone).read_text(encoding="utf-8")
+    assert "Left out of" not in Path(alone).read_text(encoding="utf-8")
 
 
 def test_a_kill_while_a_page_is_drawn_leaves_no_litter_and_another_report_is_left_alone(tmp_path):
@@ -480,6 +484,105 @@ def test_half_an_interval_is_drawn_as_none(tmp_path):
         at = {"source": "en", "target": "nl", "method": "centred", "unit": "sentence", "data": "text"}
         run.append({**row("p@1", 0.5, layer=layer, n=9, **at), "low": 0.25} for layer in (1, 2))
     assert write_page([tmp_path / "run"], tmp_path / "page.html").is_file()
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"{", b"5", b'{"notes": 5, "hashes": {}}', b'{"notes": []}'])
+def test_a_damaged_list_of_a_papers_texts_is_named(tmp_path, content):
+    texts = Texts(Request("smoke", tmp_path), lambda _: {"a.txt": "yes\n"})
+    texts.write()
+    made = (tmp_path / "text" / "texts.json").read_bytes()
+    (tmp_path / "text" / "texts.json").write_bytes(content)
+    again = replace(texts, notes=[])
+    with pytest.raises(InputError, match=r"texts\.json is no list of the texts \(.*\); remove it"):
+        again.write()
+    (tmp_path / "text" / "texts.json").unlink()
+    again.write()
+    assert (tmp_path / "text" / "texts.json").read_bytes() == made
+
+
+def test_a_kill_leaves_no_litter_anywhere_in_a_run_that_is_resumed(tmp_path):
+    """Counts of scores lie deep in a run; runs inside it, and figures, which a report may draw, are left alone."""
+    facts = {"command": "map", "arguments": {}, "seed": 0, "model": "m", "hashes": {}}
+    with start(tmp_path / "run", facts):
+        pass
+    own, job, figures = (tmp_path / "run" / name for name in ("checkpoints/a/counts", "jobs/b/counts", "figures"))
+    for folder in (own, job, figures):
+        folder.mkdir(parents=True)
+        (folder / ".0000003.npz.17.part").touch()
+        (folder / "0000003.npz").touch()
+    (tmp_path / "run" / "jobs" / "b" / "run.json").write_text("{}")
+    with start(tmp_path / "run", facts, resume=True):
+        pass
+    left = {folder: len(list(folder.iterdir())) for folder in (own, job, figures)}
+    assert left == {own: 1, job: 2, figures: 2}
+
+
+@pytest.mark.parametrize("number", [float("inf"), float("nan")])
+def test_numbers_that_json_has_not_are_left_out_of_a_page(number):
+    """A floor that is infinite in the rows of a reproduction was a mistake of isogloss."""
+    panel = Panel("P@1", [], floor=number, references={"chance": number, "published": 0.5})
+    assert page._differing(panel, leave=("lines",)) == {"title": "P@1", "references": {"published": 0.5}}
+
+
+STITCH = {"model": "m", "other_model": "o", "task": "ner", "source": "qaa", "data": "test", "layer": 1}
+TRANSFER = {"model": "m", "task": "nli", "source": "qaa", "data": "test", "plan": "freeze:1"}
+
+
+@pytest.mark.parametrize(
+    ("command", "rows"),
+    [
+        (
+            "stitch",
+            [
+                row("f1", 0.5, target="qaa", **STITCH),
+                row("f1", 0.4, target="qab", condition="stitched", **STITCH),
+                row("gap", 0.1, target="qab", condition="stitched", unit="f1", **STITCH),
+            ],
+        ),
+        (
+            "transfer",
+            [
+                *(row("accuracy", 0.5, target=code, **TRANSFER) for code in ("qaa", "qab", "others")),
+                row("gap", 0.1, target="others", unit="accuracy", **TRANSFER),
+            ],
+        ),
+    ],
+)
+def test_a_finished_run_whose_rows_were_changed_by_hand_is_named(tmp_path, command, rows):
+    """A condition that is unknown was a KeyError, and no score in the language trained in an IndexError."""
+
+    def report(name, rows):
+        with start(tmp_path / name, {"command": command, "arguments": {}, "model": "m"}) as run:
+            run.append(rows)
+            run.finish()
+        write_page([tmp_path / name], tmp_path / "page.html", figures=False)
+
+    report("sound", rows)
+    changes = [[{**rows[0], "target": "qac"}, *rows[1:]]]
+    changes += [[{**each, "condition": "odd"} for each in rows]] if command == "stitch" else []
+    for number, changed in enumerate(changes):
+        with pytest.raises(InputError, match=rf"changed-{number} has .*; resume the run, or make it again"):
+            report(f"changed-{number}", changed)
+
+
+def test_a_try_leaves_the_sound_run_as_it_was(tmp_path):
+    """A report over two runs draws the figures of both: other tries met its temporary files in the sound run."""
+
+    class Low(random.Random):
+        def random(self):
+            return 0.1
+
+    campaign = faults.Campaign.__new__(faults.Campaign)
+    campaign.work, path = tmp_path, tmp_path / "sound" / "map"
+    with start(path, {"command": "map", "arguments": {}, "model": "mini", "depth": 2}) as run:
+        at = {"model": "mini", "source": "en", "method": "centred", "unit": "sentence", "data": "text"}
+        run.append(row("p@1", 0.5, layer=layer, n=9, target="nl", **at) for layer in range(20))
+        run.finish()
+    path.with_suffix(".json").write_text("[5, 5, 5]")
+    before = {file.name for file in path.rglob("*")}
+    (tmp_path / "now").mkdir()
+    assert campaign.unfinished("map", Low(), tmp_path / "now") in ("same", "refused")
+    assert (tmp_path / "now" / "other").is_dir() and {file.name for file in path.rglob("*")} == before
 
 
 SHAPES_SEEN_ONCE = """

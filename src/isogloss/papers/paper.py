@@ -309,9 +309,13 @@ class Texts:
     @cached_property
     def facts(self) -> dict[str, Any]:
         """`notes` on the text, and `hashes` of every file."""
-        if (self.folder / PREPARED).is_file():
-            listed: dict[str, Any] = json.loads((self.folder / PREPARED).read_text(encoding="utf-8"))
-            return listed
+        listed = self.folder / PREPARED
+        if listed.is_file():
+            with readable(listed, "is no list of the texts", "remove it, and it is made again"):
+                facts: dict[str, Any] = json.loads(listed.read_text(encoding="utf-8"))
+                if not isinstance(facts["notes"], list) or not isinstance(facts["hashes"], dict):
+                    raise ValueError("it has no list of notes or no hashes by file")
+                return facts
         hashes = {name: sha256(content.encode("utf-8")).hexdigest() for name, content in self.contents.items()}
         fewer = [
             f"{name} has {count:,} lines, where this scale takes {most:,}"

@@ -377,9 +377,16 @@ def _numbers(line: Line) -> dict[str, Any]:
 
 
 def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:
-    """The fields of a record that differ from those of an empty one."""
+    """The fields of a record that differ from those of an empty one; JSON has no numbers that are not finite."""
     empty = vars(EMPTY[type(record)])
-    return {name: value for name, value in vars(record).items() if name not in leave and value != empty[name]}
+    fields = _finite({name: value for name, value in vars(record).items() if name not in leave})
+    return {name: value for name, value in fields.items() if value != empty[name]}
+
+
+def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What is no number that is infinite or unknown, in a mapping and in those inside it, such as a panel's floor."""
+    inner = {name: _finite(value) if isinstance(value, Mapping) else value for name, value in values.items()}
+    return {name: value for name, value in inner.items() if not isinstance(value, float) or isfinite(value)}
 
 
 def _compact(values: Iterable[float], *, digits: int = 5) -> list[float | None]:

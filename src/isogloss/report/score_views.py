@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from isogloss.errors import require
 from isogloss.figure import DARK, NOTHING, QUIET, Figure, Line, Panel, Table, file_name, printable
 from isogloss.measures.cka import FORMS
 from isogloss.measures.registry import describe
@@ -39,6 +40,7 @@ TEXTS = {"train": "the text learned from", "test": "the text looked up"}
 FORM_TITLES = {"cka": "debiased", "cka_biased": "as printed, centred", "cka_uncentred": "as printed, not centred"}
 STITCHED, HOME = "stitched", "in the source language"
 MOST_PLANS, MOST_CURVES, MOST_LANGUAGES, MOST_TIES = 14, 8, 3, 3
+MADE_AGAIN = "resume the run, or make it again where its rows were changed"
 # What is shown of several seeds, and of one:
 BRACKETS = {True: "t intervals over seeds", False: "bootstrap intervals over examples, of one seed"}
 BANDS = {True: "means and t intervals over seeds", False: "one seed, bootstrap intervals over examples"}
@@ -280,8 +282,9 @@ def stitchings(frame: pd.DataFrame) -> list[dict[str, Curve]]:
     for same in grouped(curves.curves(rows), attrgetter("model", "other_model", "task", "source")).values():
         for target, data, measure in grouped(select(same, measure="gap"), attrgetter("target", "data", "unit")):
             scores = select(same, measure=measure)
-            ways = {part.condition: part for part in select(scores, target=target, data=data)}
-            stitched.append({HOME: select(scores, target=same[0].source)[0], **ways})
+            home = [(HOME, part) for part in select(scores, target=same[0].source)[:1]]
+            ways = [(part.condition, part) for part in select(scores, target=target, data=data)]
+            stitched.append(dict([*home, *ways]))
     return stitched
 
 
@@ -294,6 +297,8 @@ def stitch_view(run: RunFolder) -> View:
     facts: list[Fact] = []
     tables, figures = [], []
     for ways in stitchings(run.rows):
+        for way in (HOME, STITCHED):
+            require(way in ways, f"{run.path} has a gap without the score {way} that it is of; {MADE_AGAIN}")
         top = ways[STITCHED]
         (source, target), best, score, over_seeds = _named(top), top.best, describe(top.measure).title, not top.seed
         chance = "" if isnan(top.peak.floor) else f", where chance gives {number(top.peak.floor)}"
@@ -304,7 +309,7 @@ def stitch_view(run: RunFolder) -> View:
         said = [f"{way} {_cell(part, best)}" for way, part in ways.items() if way not in (HOME, STITCHED)]
         verdict += [f"At that layer without the map: {'; '.join(said)}."] if said else []
         if not facts:  # of the first test set
-            values = [(way, _cell(ways[way], best, interval=False)) for way in (HOME, STITCHED, "unmapped")]
+            values = [(way, _cell(ways.get(way), best, interval=False)) for way in (HOME, STITCHED, "unmapped")]
             facts = [("best layer", str(best), ""), *((way, value, "") for way, value in values)]
         title = f"{top.task}, {source} to {target}"
         note = (
@@ -377,6 +382,9 @@ def experiments(run: RunFolder) -> list[Experiment]:
         parts = curves.curves(group.assign(layer=group["training"].map(plans.index)), by=BY_PLAN)
         scores = [part for part in parts if part.measure in mains]
         gaps = {part.measure: part for part in select(parts, target=OTHERS) if part.measure not in mains}
+        home = {at for part in scores if part.target == part.source for at in part.at}
+        alone = [plan for index, plan in enumerate(plans) if index not in home]
+        require(not alone, f"{run.path} has no score of {', '.join(alone)} in the language trained in; {MADE_AGAIN}")
         groups += [Experiment(plans, scores, gaps, bool(group["seed"].isna().any()))] if scores else []
     return groups
 
@@ -421,7 +429,7 @@ def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
         trained_in = select(sets.values(), target=source)[0]
         words = f"{head}{plan}: {trained_in.measure} {_cell(trained_in, index)} in {home}"
         for mean in select(sets.values(), target=OTHERS):
-            floor, gap = mean.readings[index].floor, _cell(experiment.gaps["gap"], index)
+            floor, gap = mean.readings[index].floor, _cell(experiment.gaps.get("gap"), index)
             chance = "" if isnan(floor) else f", where chance gives {number(floor)}"
             words += f", {_cell(mean, index)} in the others{chance}, a gap of {gap}"
         others = [name for name, part in sets.items() if part.target not in (source, OTHERS)]

@@ -177,7 +177,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
         raise
     if not run.finished:
         run._save()  # before the table: a folder with run.json is a run, whatever else a kill left undone
-    clear_leftovers(path)
+    clear_run(path)
     if not (path / "rows.csv").is_file():
         write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
     return run
@@ -254,7 +254,20 @@ def clear_finished(folder: Path) -> None:
     """Remove what a kill leaves of a finished run that nobody resumes: scratch, lock, files that were half written."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
     (folder / LOCK).unlink(missing_ok=True)
+    clear_run(folder)
+
+
+def clear_run(folder: Path) -> None:
+    """Remove what a kill left half-written anywhere in a run folder, by the process that holds its lock.
+
+    Runs inside it, such as the jobs of a sweep, have locks of their own; figures are drawn without a lock, and the
+    report removes what is left of them.
+    """
     clear_leftovers(folder)
+    for path in folder.iterdir():
+        own_run = path.name == "figures" or (path / "run.json").exists() or (path / LOCK).exists()
+        if path.is_dir() and not path.is_symlink() and not own_run:
+            clear_run(path)
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
