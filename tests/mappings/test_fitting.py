@@ -274,6 +274,7 @@ def test_languages_with_one_mean_are_left_as_they_are_and_few_vectors_do_no_harm
     x = draw(30, 6, seed=1)
     for kind in ("lsar", "leace"):
         assert torch.equal(normalisations([x, x], kind)[0](x), x)
+        assert torch.equal(normalisations([x[:1].expand(4, 6)] * 2, kind)[0](x), x), "a space that does not vary"
     few = [draw(5, 40, seed=2), draw(4, 40, seed=3)]  # fewer vectors than directions
     cleaned = [own(side) for own, side in zip(normalisations(few, "leace"), few, strict=True)]
     assert torch.allclose(cleaned[0].mean(0), cleaned[1].mean(0), atol=1e-9) and cleaned[0].isfinite().all()

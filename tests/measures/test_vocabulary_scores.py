@@ -29,7 +29,7 @@ def test_ranks_count_what_is_higher():
     ids = torch.tensor([0, 5, 10, 3, 7])
     expected = [1 + sum(other > row[piece] for other in row) for row, piece in zip(SCORES.tolist(), ids, strict=True)]
     assert ranks(SCORES, ids).tolist() == expected
-    assert ranks(torch.zeros(1, 4), torch.tensor([2])).tolist() == [1], "equals do not count"
+    assert ranks(torch.zeros(1, 4), torch.tensor([2])).tolist() == [4], "a flat head knows no piece"
 
 
 def test_entropy_is_that_of_the_definition_and_of_certainty_none():

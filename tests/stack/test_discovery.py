@@ -306,6 +306,8 @@ def test_a_file_of_packed_weights_needs_its_package(tmp_path, monkeypatch):
     (tmp_path / "model.gguf").write_bytes(b"GGUF")
     with pytest.raises(InputError, match=r"model.gguf needs the package gguf, .*: pip install 'isogloss\[gguf\]'$"):
         load(tmp_path / "model.gguf")
+    with pytest.raises(InputError, match=r"model.gguf needs the package gguf, .*: pip install 'isogloss\[gguf\]'$"):
+        loading.load_tokenizer(tmp_path / "model.gguf")
 
 
 def test_a_gguf_file_is_a_model(tmp_path):

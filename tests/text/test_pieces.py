@@ -74,8 +74,11 @@ def test_what_continues_a_word_begins_none():
     vocabulary = tokenizer.get_vocab()
     texts = piece_bytes(tokenizer)
     for piece, number in vocabulary.items():
-        expected = b"" if piece.startswith("##") or piece in tokenizer.all_special_tokens else piece.encode()
-        assert texts[number] == expected
+        assert texts[number] == (b"" if piece in tokenizer.all_special_tokens else piece.encode())
+    begin = {number for own in beginnings(texts).values() for number in own}
+    continues = {number for piece, number in vocabulary.items() if piece.startswith("##")}
+    assert begin and not begin & continues
+    assert scripts_of([b"##ing", "##ка".encode()]) == ["Latin", "Cyrillic"], "though they have a script"
 
 
 def test_first_pieces_are_all_prefixes_with_and_without_a_space():

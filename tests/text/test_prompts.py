@@ -60,3 +60,16 @@ def test_gaps_stand_where_the_word_was():
     assert (made.source, made.target, made.task) == ("fr", "fr", "cloze")
     with_example = gaps(KNOWN, corpus, how(shots=3)).prompts[0].text
     assert with_example.count("\n") == 1, "one other is all there is"
+
+
+def test_no_example_gives_the_answer_away():
+    two = meanings(
+        [Lexicon("en", "fr", [("book", "livre"), ("pound", "livre"), ("cat", "chat"), ("dog", "chien")])], "en"
+    )
+    for prompt in translations(two, "en", "fr", how(shots=3)).prompts:
+        assert not any(word in prompt.text for word in prompt.words["fr"]) and "\n" in prompt.text
+    backwards = translations(two, "fr", "en", how(shots=3)).prompts
+    assert sorted(prompt.words["fr"][0] for prompt in backwards) == ["chat", "chien", "livre"], "one item a line"
+    sentences = ["Un chat et un chien.", "Le livre, le livre !", "Voici un livre.", "Ton chien dort."]
+    for prompt in gaps(two, Corpus("fr", sentences), how(shots=3)).prompts:
+        assert prompt.words["fr"][0] not in prompt.text and "le livre" not in prompt.text

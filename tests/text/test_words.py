@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 
 from isogloss.errors import InputError
 from isogloss.text.batches import word_of_tokens
-from isogloss.text.words import spans
+from isogloss.text.words import script_of, spans
 
 
 def words(text, language):
@@ -43,6 +43,16 @@ def words(text, language):
 )
 def test_words_of(language, text, expected):
     assert words(text, language) == (expected.split("|") if expected else [])
+
+
+def test_marks_of_repetition_and_of_length_have_the_script_they_stand_in():
+    assert [script_of(letter) for letter in "々ー\uff70書ネ"] == [
+        "Chinese",
+        "Japanese",
+        "Japanese",
+        "Chinese",
+        "Japanese",
+    ]
 
 
 def test_an_unknown_language_is_refused():

@@ -276,6 +276,11 @@ def test_sinks_are_found_and_left_out(with_sinks, tiny):
         torch.testing.assert_close(without.values["sentence"][:, row], expected, atol=1e-4, rtol=1e-4)
 
 
+def test_sinks_of_short_sentences_are_found(with_sinks):
+    short = Corpus("en", ["the cat sleeps", "we drink water"])  # a third of the tokens come first
+    assert find_sinks(with_sinks, [short], layers=[0], rows=[0, 1])[0].share == pytest.approx(1 / 3)
+
+
 @pytest.mark.parametrize("family", ["llama", "modernbert", "bert"])
 def test_the_top_cut_can_be_read_after_the_last_norm(tiny, family):
     stack = load(tiny(family))

@@ -162,7 +162,8 @@ def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "i
 def _span(rows: Tensor) -> Tensor:
     """An orthonormal basis (r, d) of the space that rows (k, d) span, the direction in which they differ most first."""
     _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
-    return directions[sizes > 1e-9 * sizes.max().clamp(min=torch.finfo(rows.dtype).tiny)]
+    largest = sizes[:1].clamp(min=torch.finfo(rows.dtype).tiny)  # none where the rows have no numbers
+    return directions[sizes > 1e-9 * largest]
 
 
 def _double_sum(x: Tensor) -> Tensor:

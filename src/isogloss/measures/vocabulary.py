@@ -29,9 +29,12 @@ def masses(probabilities: Tensor, places: Tensor, ids: Tensor, sets: Tensor, cou
 
 
 def ranks(scores: Tensor, ids: Tensor) -> Tensor:
-    """How many pieces have a higher score than the given one, plus 1: (places, vocabulary), (places,) -> (places,)."""
+    """How many pieces score as high as the given one or higher, itself among them: (places, vocabulary) -> (places,).
+
+    Ties count against it, so that a head that says the same of every piece knows none.
+    """
     own = scores.gather(1, ids[:, None])
-    return (scores > own).sum(dim=1) + 1
+    return (scores >= own).sum(dim=1)
 
 
 def entropy_bits(probabilities: Tensor) -> Tensor:

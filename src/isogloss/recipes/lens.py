@@ -84,6 +84,7 @@ def lens(
     stack = model if isinstance(model, Stack) else load_language_model(model, revision, dtype=dtype, device=device)
     cuts = layer_list(layers, stack) or tuple(stack.cuts)
     letters = {letter for text in texts.values() for corpus in text for line in corpus for letter in line}
+    letters |= {letter for own in given for pair in own for word in pair for letter in word}
     reader = Lens(stack, cuts, sorted({script_of(letter) for letter in letters} - {""}))
     hashes = {
         "model": fingerprint(stack.language_model, stack),

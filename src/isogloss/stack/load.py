@@ -216,14 +216,18 @@ def load_language_model(
 
 
 def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> Any:
-    """Load a tokenizer without weights: of an embedded model, a folder or a hub id, or a `tokenizer.json`."""
+    """Load a tokenizer without weights: of an embedded model, a folder or a hub id, a `tokenizer.json` or GGUF file."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     path = Path(str(files("isogloss") / "models" / str(name))) if "/" not in str(name) else Path(name)
     path = path if path.is_dir() else Path(name)
     with quietly():
         try:
-            if path.is_file():
+            if path.is_file() and path.suffix == ".gguf":
+                _name_missing_package(name, "gguf")
+                how = {"gguf_file": path.name, "trust_remote_code": False}
+                tokenizer = AutoTokenizer.from_pretrained(str(path.parent), **how)
+            elif path.is_file():
                 tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path))
             else:
                 source = str(path) if path.is_dir() else locate(name)
@@ -231,6 +235,7 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
         except InputError:
             raise
         except Exception as error:  # what a damaged file makes transformers and tokenizers raise has no one class
+            _name_missing_package(name, str(error))
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(f"{name} cannot be loaded as a tokenizer: {reason}") from error
     _refuse_empty(tokenizer, name)

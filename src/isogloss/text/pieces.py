@@ -61,7 +61,9 @@ def unknown_id(tokenizer: Any) -> int | None:
 
 
 def piece_bytes(tokenizer: Any) -> list[bytes]:
-    """What each id adds to a text, as bytes, with a space before it; empty for marks, and for what continues a word.
+    """What each id adds to a text, as bytes, with a space before it; empty for marks.
+
+    A WordPiece that continues a word keeps its "##".
 
     >>> piece_bytes(tokenizer)[tokenizer.convert_tokens_to_ids("▁cat")]  # doctest: +SKIP
     b' cat'
@@ -72,7 +74,7 @@ def piece_bytes(tokenizer: Any) -> list[bytes]:
     left_out = {*marks(tokenizer), *tokenizer.all_special_ids, unknown_id(tokenizer)}
     texts = [b""] * len(tokenizer)
     for piece, number in tokenizer.get_vocab().items():
-        if number in left_out or number >= len(texts) or (spelling is None and piece.startswith(CONTINUES)):
+        if number in left_out or number >= len(texts):
             continue
         if piece in single:
             texts[number] = single[piece]
@@ -87,7 +89,7 @@ def beginnings(texts: Sequence[bytes]) -> dict[bytes, list[int]]:
     """The ids of the pieces that a word can begin with, by what they add to the text without the space before it."""
     known: dict[bytes, list[int]] = {}
     for number, text in enumerate(texts):
-        if stripped := text.removeprefix(b" "):
+        if (stripped := text.removeprefix(b" ")) and not text.startswith(CONTINUES.encode()):
             known.setdefault(stripped, []).append(number)
     return known
 

@@ -8,6 +8,7 @@ They end where the word would begin, after some examples of the same kind, and e
 word asked for, its translation in a pivot language that the prompt does not show, and the word it was given.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -18,7 +19,7 @@ from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.text.corpora import Corpus, Lexicon
 from isogloss.text.languages import own_name
-from isogloss.text.words import word_spans
+from isogloss.text.words import spans, word_spans
 
 GAP = "___"
 Task = Literal["translation", "cloze"]
@@ -79,15 +80,23 @@ class Prompting:
     def prompts(self, items: Sequence[tuple[str, Words]], *about: str) -> list[Prompt]:
         """The first items in an order drawn by seed, each after others that are drawn and answered.
 
+        No example has the same line, or holds the words of an answer.
         items: the line that asks, and the words; about: the languages, of which the last is asked for.
         """
         chance, made = np.random.default_rng(seed_of(self.seed, *about)), []
         for number in chance.permutation(len(items))[: self.most].tolist():
             line, words = items[number]
-            others = [each for each in chance.permutation(len(items)).tolist() if each != number][: self.shots]
-            examples = "".join(f'{items[each][0]}{items[each][1][about[-1]][0]}"\n' for each in others)
-            made.append(Prompt(examples + line, words))
+            answers = [_spaced(word, about[-1]) for word in words[about[-1]]]
+            drawn = [items[each] for each in chance.permutation(len(items)).tolist()]
+            answered = [f'{asks}{own[about[-1]][0]}"\n' for asks, own in drawn if asks != line]
+            examples = [text for text in answered if not any(answer in _spaced(text, about[-1]) for answer in answers)]
+            made.append(Prompt("".join(examples[: self.shots]) + line, words))
         return made
+
+
+def _spaced(text: str, language: str) -> str:
+    """The words of a text in lower case, with a space on both sides of each."""
+    return f" {' '.join(text[start:end].lower() for start, end in spans(text, language))} "
 
 
 def translations(known: Mapping[str, Words], source: str, target: str, how: Prompting) -> PromptSet:
@@ -95,19 +104,23 @@ def translations(known: Mapping[str, Words], source: str, target: str, how: Prom
     asked = dict.fromkeys((target, how.pivot, source))
     chosen = [{code: words[code] for code in asked} for words in known.values() if all(code in words for code in asked)]
     names = own_name(source), own_name(target)
-    lines = [(f'{names[0]}: "{words[source][0]}" - {names[1]}: "', words) for words in chosen if how.askable(words)]
-    return PromptSet("translation", source, target, how.prompts(lines, source, target))
+    lines: dict[str, Words] = {}  # of a word with several meanings the first is asked for
+    for words in filter(how.askable, chosen):
+        lines.setdefault(f'{names[0]}: "{words[source][0]}" - {names[1]}: "', words)
+    return PromptSet("translation", source, target, how.prompts(list(lines.items()), source, target))
 
 
 def gaps(known: Mapping[str, Words], corpus: Corpus, how: Prompting) -> PromptSet:
-    """Prompts that ask for the word that is missing in a sentence, the first of the corpus that has it."""
+    """Prompts that ask for the word that is missing in a sentence, the first of the corpus that has it once."""
     target = corpus.language
     meaning = {words[target][0].lower(): words for words in known.values() if target in words}
     lines: dict[str, tuple[str, Words]] = {}
     for number, sentence in enumerate(corpus.sentences):
-        for start, end in word_spans(corpus, number):
+        places = word_spans(corpus, number)
+        counts = Counter(sentence[start:end].lower() for start, end in places)
+        for start, end in places:
             word = sentence[start:end]
-            if (key := word.lower()) in meaning and key not in lines:
+            if (key := word.lower()) in meaning and key not in lines and counts[key] == 1:
                 words = {target: [word], how.pivot: meaning[key][how.pivot]}
                 if how.askable(words):
                     lines[key] = f'{sentence[:start]}{GAP}{sentence[end:]} {GAP}: "', words

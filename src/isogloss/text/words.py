@@ -37,6 +37,7 @@ _IDEOGRAPH = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af
 _HIRAGANA = "\u3041-\u309f"
 _KATAKANA = "\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 SCRIPT_NAMES = {"CJK": "Chinese", "HIRAGANA": "Japanese", "KATAKANA": "Japanese", "HANGUL": "Korean"}
+SCRIPT_NAMES |= {"IDEOGRAPHIC": "Chinese", "KATAKANA-HIRAGANA": "Japanese"}  # the marks of repetition and of length
 NO_SCRIPT = frozenset(("", "MODIFIER", "FEMININE", "MASCULINE", "MICRO"))
 # Planes 0 and 1 hold every letter and mark but ideographs; plane 14's selectors are added by hand.
 _LAST = 0x1FFFF

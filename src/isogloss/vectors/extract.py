@@ -28,7 +28,7 @@ Pool = Literal["mean", "first"]
 Pooling = Literal["mean", "weighted", "last", "first"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 DWARFS = 5  # times the median length of a layer's states from which one of them is a sink
-FEW = 0.2  # the largest share of the tokens that sinks may be; more are no exception
+FEW = 0.4  # the largest share of the tokens that sinks may be: below a half, or the median would be of sinks
 PROBED = 32  # sentences of a language in which sinks are looked for
 
 

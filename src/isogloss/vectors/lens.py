@@ -135,15 +135,19 @@ class Lens:
                 progress(f"reading {corpus.language}", done, len(corpus))
 
     def _masked(self, text: Batch, seed: int) -> Batch:
-        """Sentences with masks in them, under the rule of training; `content` says which tokens are asked for."""
+        """Sentences with a mask at every token that is asked for; `content` says which these are.
+
+        They are chosen under the rule of training, but none is left to be seen or replaced by a random word.
+        """
         masking, ids = masking_of(self.stack.tokenizer), text.ids.numpy()
         how: dict[str, Any] = {
             "mask_id": masking.mask_id,
             "pool": masking.pool.numpy(),
             "content": masking.content(ids),
         }
-        inputs, chosen = fixed_masks(ids, text.lengths.numpy(), seed=seed, first=int(text.rows[0]), **how)
-        return replace(text, ids=torch.from_numpy(inputs.astype(np.int64)), content=torch.from_numpy(chosen))
+        _, chosen = fixed_masks(ids, text.lengths.numpy(), seed=seed, first=int(text.rows[0]), **how)
+        asked = torch.from_numpy(chosen)
+        return replace(text, ids=text.ids.masked_fill(asked, masking.mask_id), content=asked)
 
     def asked_of_prompts(self, asked: PromptSet) -> Iterator[Asked]:
         """Batches of prompts, read where the word would begin; those that are longer than the model reads are left out.
