@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isogloss.measures.vocabulary import entropy_bits, group_shares, masses, ranks
+from isogloss.measures.vocabulary_scores import entropy_bits, group_shares, masses, ranks
 from isogloss.progress import progress
 from isogloss.seeds import seed_of
 from isogloss.stack.head import head_of, in_blocks, next_tokens
