@@ -118,7 +118,8 @@ def test_what_centring_hides_is_said_beside_it(told, words):
     lines = say(curve("p@1", [0.1, 0.8, 0.2]), curve("p@1", [0.1, 0.4, 0.2], method="cosine"), *pair)
     (line,) = (line for line in lines if "collapsed" in line or "lie on one another" in line)
     assert line.startswith(
-        f"The languages are aligned {words} at layer 1: the nearer mean tells the language of a share"
+        f"The languages are aligned {words} at layer 1: the nearer language mean tells the language of "
+        "a sentence with an accuracy"
     )
     assert f"of {told:.3f} [" in line and "where chance gives 0.500; without centring, P@1 is 0.400 [" in line
     assert line.endswith("is 0.300 [0.280, 0.320] at layer 1 and 0.200 on average over the layers.")

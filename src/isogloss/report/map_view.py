@@ -375,7 +375,7 @@ def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
     told = separable.readings[best]
     apart = (told.low if told.known else told.value) > told.floor
     opening = f"The languages are aligned {'but not collapsed' if apart else 'and lie on one another'} at layer {best}"
-    means = f"the nearer mean tells the language of a share of {separable.say(best)}"
+    means = f"the nearer language mean tells the language of a sentence with an accuracy of {separable.say(best)}"
     over_layers = sum(reading.value for reading in mexa.readings.values()) / len(mexa.at)
     both = f"{mexa.peak.say(number)} at layer {mexa.best} and {number(over_layers)} on average over the layers"
     return [
