@@ -7,7 +7,9 @@ import pytest
 import torch
 
 import isogloss as ig
+from isogloss.errors import InputError
 from isogloss.recipes.lens import GRID, linked_lexicons
+from isogloss.report import write_page
 from isogloss.runs import read_facts
 from isogloss.stack import head as heads
 from isogloss.stack.load import wrap
@@ -171,6 +173,9 @@ def test_a_run_is_resumed_and_leaves_its_grids(tmp_path):
     assert own.value.mean() == pytest.approx(asked.value) and set(own.label) == {"stoel", "op", "slaapt", "de"}
     again = ig.lens(stack, ig.Corpus("en", TEXT), **given, resume=True)
     pd.testing.assert_frame_equal(table, again)
+    (tmp_path / "run" / GRID).unlink()
+    with pytest.raises(InputError, match=f"{GRID} is missing, which a finished run has"):
+        write_page([tmp_path / "run"], tmp_path / "page.html")
 
 
 def test_mistakes_are_one_sentence(tiny, tmp_path, monkeypatch, capsys):

@@ -124,7 +124,7 @@ def lens(
                 labels = [prompt.words[asked.target][0] for prompt in asked.prompts]
                 shortened = replace(asked, prompts=asked.prompts[:MOST_SHOWN])
                 shown += _grid(reader, next(reader.asked_of_prompts(shortened), None), labels, about)
-        if shown and run.writes:
+        if run.writes:
             with whole(run.folder / GRID) as beside:
                 pd.DataFrame(shown).to_parquet(beside)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from isogloss.errors import readable
+from isogloss.errors import readable, require
 from isogloss.figure import DARK, Figure, Line, Panel, Table, printable
 from isogloss.measures.registry import describe
 from isogloss.recipes.lens import GRID
@@ -175,8 +175,11 @@ def view(run: RunFolder) -> View:
             else []
         )
     path, drawn = run.path / GRID, figures(parts, run, pivot)
+    lost = run.record.get("status") == "finished" and not path.is_file()
+    require(not lost, f"{path} is missing, which a finished run has; the run must be made again")
     if path.is_file():
         with readable(path, "holds no grids of a lens", "the run must be made again"):
-            drawn += grids(pd.read_parquet(path), run.model)
+            cells = pd.read_parquet(path)
+            drawn += grids(cells, run.model) if len(cells) else []
     own = table(parts)
     return View("lens", said, facts, drawn, [own] if own else [], heading="lens")
