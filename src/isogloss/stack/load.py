@@ -235,7 +235,8 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
         except InputError:
             raise
         except Exception as error:  # what a damaged file makes transformers and tokenizers raise has no one class
-            _name_missing_package(name, str(error))
+            if any(path.glob("*.model")):  # in an empty folder, too, transformers speaks of sentencepiece
+                _name_missing_package(name, str(error))
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(f"{name} cannot be loaded as a tokenizer: {reason}") from error
     _refuse_empty(tokenizer, name)
