@@ -6,16 +6,18 @@ float32 weights and bfloat16 autocast on a GPU. Nothing is read meanwhile. Speed
 such as of 3,000 and 1,000 updates, so that what a run begins with (captured graphs, a compiler) is left out; `start` is
 the time of the shorter run beyond its updates at that speed. Two updates before both are not timed. Trainer runs as
 people run it (masks drawn by its collator, padded to the longest of a batch, the head on every token) and, with --best,
-with a fused optimiser, four workers and torch_compile. Needs a GPU; on a CPU it runs at a tiny size, to see that it
-works.
+with a fused optimiser, four workers and torch_compile. With --ways the loop of isogloss alone, in the ways that an
+update could be run: kernel by kernel, as a captured graph, compiled and then captured, and by torch.compile's own
+graphs. Needs a GPU; on a CPU it runs at a tiny size, to see that it works.
 
     python -m benchmarks.tuning [--device cuda] [--batches 8 64] [--updates 3000] [--fewer 1000] [--best] [--only ours]
+    python -m benchmarks.tuning --ways --updates 300 --fewer 150
 """
 
 import json
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import torch
@@ -27,13 +29,19 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.recipes.drift import sentence_training
 from isogloss.stack.load import wrap
-from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, train
+from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, train
+from isogloss.training.masked_lm import masked_loss
 
 SIZES = {  # on a GPU, on a CPU
     "depth": (12, 2), "width": (768, 64), "vocabulary": (119_547, 2_000), "sentences": (20_000, 200),
     "updates": (3_000, 6), "fewer": (1_000, 3),
 }  # fmt: skip
 RATE = 5e-5
+WAYS = {  # name -> whether whole updates are captured, arguments of torch.compile for the loss
+    "kernel by kernel": (False, None), "captured": (True, None), "compiled, captured": (True, {"dynamic": False}),
+    "compiled, reduce-overhead": (False, {"mode": "reduce-overhead", "dynamic": False}),
+    "compiled, max-autotune": (False, {"mode": "max-autotune", "dynamic": False}),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,12 +63,17 @@ def frozen_model(given):
     return model
 
 
-def run_ours(given, text, batch, updates):
-    """So many updates of the loop of `isogloss drift`; returns their mean loss."""
+def run_ours(given, text, batch, updates, *, way=None):
+    """So many updates of the loop of `isogloss drift`, or in one of the `WAYS`; returns their mean loss."""
     model = frozen_model(given)
     stack = wrap(model, make_tokenizer(given.vocabulary))
     settings = Settings(updates, 0, Optimisation(RATE, 0, "linear", 0.0, 1.0, *FINE_TUNING), updates, half=given.half)
     training = sentence_training(model, stack, text, settings, batch=batch, attend_padding=False)
+    if way is not None:
+        captured, options = way
+        loss = masked_loss if options is None else torch.compile(masked_loss, **options)
+        objective = replace(training.objective, captured=captured, loss=lambda rows, name: loss(model, rows))
+        training = Training(model, objective, settings, training.processes)
     return [reading["value"] for readings in train(training) for reading in readings][-1]
 
 
@@ -105,6 +118,7 @@ def main():
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--best", action="store_true", help="Trainer with its best settings, too")
     parser.add_argument("--only", choices=("ours", "trainer"))
+    parser.add_argument("--ways", action="store_true", help="only ours, in each of the ways an update could be run")
     given = read(parser, SIZES)
     quiet_on_one_gpu()
     text, lines = make_text("nl", given.sentences, given.vocabulary, 0), []
@@ -114,11 +128,13 @@ def main():
             if given.only != "ours":
                 sides["Trainer"] = partial(run_trainer, folder=folder)
                 sides |= {"Trainer, best settings": partial(sides["Trainer"], best=True)} if given.best else {}
+            if given.ways:
+                sides = {name: partial(run_ours, way=way) for name, way in WAYS.items()}
             lines += [measure(given, name, batch, partial(run, given, text, batch)) for name, run in sides.items()]
     print("\n| | batch | sentences/s | isogloss over it | start, s | peak GPU memory, GB | loss |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for line in lines:
-        ours = [one for one in lines if one.name == "isogloss" and one.batch == line.batch]
+        ours = [one for one in lines if one.name in ("isogloss", "captured") and one.batch == line.batch]
         times = f"{ours[0].sentences_per_second / line.sentences_per_second:.1f}" if ours else ""
         numbers = f"{line.sentences_per_second:,.0f} | {times} | {line.start:.1f} | {line.memory:.1f} | {line.loss:.3f}"
         print(f"| {line.name} | {line.batch} | {numbers} |")
