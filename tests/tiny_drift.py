@@ -1,12 +1,12 @@
-"""A random masked LM of invented languages with text to tune it on, and options for a drift run of a second."""
+"""A random language model of invented languages with text to tune it on, and options for a drift run of a second."""
 
 import torch
 from benchmarks.invented import invented
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from tiny_commands import flags
-from tiny_models import MARKS, framed, tiny_config
+from tiny_models import ENCODERS, MARKS, framed, tiny_config
 from tiny_pretraining import write_texts
 
 SMALL = {
@@ -33,7 +33,7 @@ def word_pieces(texts):
 
 
 def write_model(folder, *, family="bert", depth=2, languages=("qaa", "qab", "qac"), seed=0, **changes):
-    """The folder of a small random masked LM, with a tokenizer of these languages; changes: of its configuration."""
+    """The folder of a small random language model, its tokenizer of these languages; changes: of its configuration."""
     texts = [one for corpus in invented(languages, sentences=SENTENCES, seed=1) for one in corpus]
     tokenizer = word_pieces(texts)
     config = tiny_config(family, len(tokenizer))
@@ -42,7 +42,7 @@ def write_model(folder, *, family="bert", depth=2, languages=("qaa", "qab", "qac
         setattr(config, name, value)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForMaskedLM.from_config(config)
+        model = (AutoModelForMaskedLM if family in ENCODERS else AutoModelForCausalLM).from_config(config)
         for weight in model.parameters():
             if weight.dim() > 1:  # the default draw is so small that nothing hangs on the other tokens
                 torch.nn.init.normal_(weight, std=0.2)

@@ -7,6 +7,7 @@ import torch
 from benchmarks.invented import invented
 from transformers import AutoModelForMaskedLM
 
+from isogloss.errors import InputError
 from isogloss.papers.hussain2020 import DEFECTS, effect_rows
 from isogloss.papers.paper import with_defects
 from isogloss.progress import listening
@@ -15,11 +16,11 @@ from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
 from isogloss.runs.table import COORDINATES, frame
 from isogloss.stack.edit import without_dropout
-from isogloss.stack.load import load_masked_lm
+from isogloss.stack.load import load_trainable
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.masking import masking_of
 from isogloss.training.perplexities import perplexity_probe
-from tiny_drift import given, write_tuning
+from tiny_drift import given, write_model, write_tuning
 from tiny_models import ENCODERS, tiny_config
 
 PLANS = "freeze:0,last:1"
@@ -144,7 +145,7 @@ def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tu
     own = chosen(table, measure="perplexity", plan="last:1", seed=1, unit="token", target="qaa")
     curve, test = chosen(own, data="validation"), chosen(own, data="test")
     assert list(test.step) == [curve.step.iloc[int(np.argmin(curve.value))]]
-    model, stack = load_masked_lm(folder / "best", device="cpu")
+    model, stack = load_trainable(folder / "best", device="cpu")
     corpora = read_corpora(f"qaa={tuning[2]['qaa']}", [], share=0.1, batch=8)
     texts, masking = tokenise_corpora(stack, corpora[2:]), masking_of(stack.tokenizer)
     probe = perplexity_probe(model, texts, target="qaa", every=1, seed=0, device="cpu", masking=masking)
@@ -324,3 +325,32 @@ def test_crossing_and_balance_over_seeds(tmp_path):
         "last:2: the curves of qaa and the others per token do not cross",
         "last:2: the curves of qaa and the others per character do not cross",
     ]
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2"])
+def test_a_decoder_is_tuned_and_watched_as_a_masked_model_is(family, tuning, tmp_path):
+    _, _, files = tuning
+    model = write_model(tmp_path / family, family=family)
+    table = drift(model, out=tmp_path / "run", **given(files, plans="freeze:0,lora:2", rate=1e-2))
+    curve = chosen(table, measure="perplexity", unit="token", data="validation")
+    assert set(curve.method) == {"causal"}
+    for plan in ("freeze:0", "lora:2"):
+        steps = chosen(curve, plan=plan).sort_values("step").value.tolist()
+        assert steps[-1] < steps[0]
+        (folder,) = (tmp_path / "run" / "checkpoints").glob(f"{plan.replace(':', '-')}*/best")
+        best, stack = load_trainable(folder, device="cpu")
+        assert stack.causal and not any("lora" in name for name, _ in best.named_parameters()), "adapters are merged"
+        text = tokenise_corpora(stack, read_corpora(f"qaa={files['qaa']}", [], share=0.1, batch=8)[2:3])
+        masking = masking_of(stack.tokenizer, causal=True)
+        again = perplexity_probe(best, text, every=1, seed=0, masking=masking, device="cpu", target="qaa").take()
+        told = chosen(table, measure="perplexity", unit="token", data="test", plan=plan).value.item()
+        assert next(each["value"] for each in again if each["unit"] == "token") == pytest.approx(told, rel=1e-4)
+    distances = chosen(table, measure="l2_drift", plan="lora:2", data="validation", step=6).set_index("layer").value
+    assert distances[0] == 0 and distances[2] > 0, "embeddings stay, blocks move"
+
+
+def test_a_native_model_of_another_kind_is_refused(tuning, tmp_path):
+    model, _, files = tuning
+    decoder = write_model(tmp_path / "llama", family="llama")
+    with pytest.raises(InputError, match="are not both decoders"):
+        drift(model, **given(files, native=str(decoder)))

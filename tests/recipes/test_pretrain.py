@@ -16,6 +16,7 @@ from tokenizers.processors import TemplateProcessing
 from transformers import AutoModelForMaskedLM
 
 import isogloss as ig
+from isogloss.errors import InputError
 from isogloss.progress import listening
 from isogloss.recipes.model_card import perplexity_lines
 from isogloss.recipes.packed_text import repeat_files
@@ -123,7 +124,7 @@ def test_the_card_says_from_where_perplexity_rises():
     assert perplexity_lines([]) == ["None was kept."]
 
 
-@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("family", [*ENCODERS, "llama"])
 def test_every_family_trains_and_loads(files, tmp_path, family):
     table = made(files, tmp_path / "run", architecture=family, steps=2, probe=9)
     assert set(table.model) == {f"{family}-2x16"}
@@ -145,6 +146,25 @@ VARIANTS = {
     "text by text": {"rows": "texts", "architecture": "bert", "dropout": 0.1},
     "a separate block, text by text": {"rows": "texts", "separate": "1-1"},
 }
+
+
+@pytest.mark.parametrize("rows", ["streams", "texts"])
+def test_a_decoder_learns_to_go_on(files, tmp_path, rows):
+    how = {"architecture": "llama", "rows": rows, "steps": 60, "probe": 60, "checkpoint": 60, "rate": 1e-2}
+    table = made(files, tmp_path / "run", **how, batch=16)
+    perplexity = table[(table.measure == "perplexity") & (table.unit == "token")]
+    first, last = (perplexity[perplexity.step == step] for step in (0, 60))
+    assert set(first.method) == {"causal"} and (last.value.to_numpy() < first.value.to_numpy() / 2).all()
+    card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
+    assert "A causal language model of" in card and "every token, from those before it" in card
+    tokens = ig.tokens(tmp_path / "run" / "model", ig.embedded(("en", "nl")).take(range(8)), bits=True)
+    assert (tokens[tokens.measure == "bits_per_byte"].method == "causal").all()
+
+
+@pytest.mark.parametrize("change", [{"rows": "pairs"}, {"whole_words": True}, {"mask_share": 0.3}])
+def test_what_is_about_masks_is_refused_for_a_decoder(files, tmp_path, change):
+    with pytest.raises(InputError, match="are for masked models, and llama is a decoder"):
+        made(files, tmp_path / "run", architecture="llama", **change)
 
 
 @pytest.mark.parametrize("name", VARIANTS)

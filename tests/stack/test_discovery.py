@@ -29,6 +29,10 @@ from tiny_models import DEPTH, DISCOVERED, ENCODERS, READ_ONLY, TEXT, tiny_confi
 CORPUS = Corpus("en", TEXT)
 loading = sys.modules["isogloss.stack.load"]  # the package's attribute of this name is the function
 MOST = 2_000_000  # weights of a model that is small enough to be made here
+CUT_DECODERS = (
+    "gpt_neox", "falcon", "llama", "mistral", "qwen2", "qwen3", "gemma", "gemma3_text", "phi3", "olmo2", "smollm3",
+    "cohere2", "mixtral", "qwen3_moe",
+)  # fmt: skip
 LEFT_OUT = {  # types of transformers' list that are not tried
     "falcon_h1": "reads a token in a second without its CUDA kernels",
     "nemotron_h": "the same",
@@ -81,8 +85,8 @@ def test_what_is_read_is_what_the_model_computes_for_each_sentence_alone(tiny, f
     assert torch.equal(left, ig.vectors(stack, Corpus("en", TEXT[:4]))), "the side of padding changes nothing"
 
 
-@pytest.mark.parametrize("family", DISCOVERED)
-def test_a_discovered_encoder_is_cut(tiny, family):
+@pytest.mark.parametrize("family", DISCOVERED + CUT_DECODERS)
+def test_a_discovered_model_is_cut(tiny, family):
     stack = load(tiny(family))
     batch = batch_of(stack)
     with torch.no_grad():
@@ -185,7 +189,7 @@ def test_a_registered_family_is_used_and_checked(monkeypatch):
     model = tiny_model(tiny_config("llama", len(tokenizer)))
     right = Family(blocks="layers", norm="norm", embeddings=("embed_tokens",), token_types=False, kind="decoder")
     monkeypatch.setitem(FAMILIES, "llama", right)
-    assert wrap(model, tokenizer).family == replace(right, cuts=False)
+    assert wrap(model, tokenizer).family == right
     monkeypatch.setitem(FAMILIES, "llama", replace(right, norm=None))
     with pytest.raises(InputError, match="cannot be read as a stack of layers: .*hidden states"):
         wrap(model, tokenizer)

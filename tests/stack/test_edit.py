@@ -1,11 +1,14 @@
 import pytest
 import torch
 
+import isogloss as ig
 from isogloss.errors import InputError
-from isogloss.stack import freeze, load, reinitialise
+from isogloss.stack import edit, freeze, load, reinitialise
+from isogloss.stack.edit import add_adapters, merged, train_adapters_only
+from isogloss.stack.load import wrap
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
-from tiny_models import DEPTH, ENCODERS, TEXT
+from tiny_models import DEPTH, ENCODERS, TEXT, tiny_language_model, tiny_tokenizer
 
 CORPUS = Corpus("en", TEXT)
 
@@ -125,3 +128,51 @@ def test_nothing_that_feeds_a_frozen_block_trains(tiny, family):
     stack = freeze(load(tiny(family)), DEPTH)
     trained = [name for name, weight in stack.model.named_parameters() if weight.requires_grad]
     assert all(name.startswith(("pooler", stack.family.norm or "pooler")) for name in trained), trained
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert", "llama", "gpt2", "gpt_neox"])
+def test_adapters_add_twice_their_product_and_can_be_merged(family):
+    """By hand: what a matrix W gives of x becomes W x + 2 B A x, in every matrix of the blocks and nowhere else."""
+    model = tiny_language_model(family, tied=True)
+    stack = wrap(model, tiny_tokenizer())
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    start = ig.vectors(stack, CORPUS)
+    add_adapters(stack, 4, seed=0)
+    assert torch.equal(ig.vectors(stack, CORPUS), start), "it begins as it was"
+    train_adapters_only(model)
+    adapters = {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
+    assert adapters and all(".lora_" in name for name in adapters)
+    draw = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, weight in adapters.items():
+            if ".lora_B." in name:
+                weight.normal_(std=0.1, generator=draw)
+    whole = merged(model)
+    assert whole is not model and merged(whole) is whole
+    inside = {name for name in before if stack.family.blocks + "." in name and before[name].dim() == 2}
+    for name, weight in whole.state_dict().items():
+        if name not in inside:
+            assert torch.equal(weight, before[name]), name
+            continue
+        path = name.removesuffix(".weight")
+        product = 2 * adapters[f"{path}.lora_B.default.weight"] @ adapters[f"{path}.lora_A.default.weight"]
+        product = product.T if family == "gpt2" else product  # which keeps its matrices turned
+        torch.testing.assert_close(weight, before[name] + product.detach(), atol=1e-5, rtol=1e-5)
+    adapted, again = ig.vectors(stack, CORPUS), ig.vectors(wrap(whole, tiny_tokenizer()), CORPUS)
+    assert not torch.allclose(adapted, start, atol=1e-2)
+    torch.testing.assert_close(again, adapted, atol=1e-3, rtol=1e-3)
+
+
+def test_adapters_are_drawn_from_the_seed(tiny):
+    drawn = []
+    for seed in (0, 0, 1):
+        stack = load(tiny("llama"))
+        add_adapters(stack, 2, seed=seed)
+        drawn.append(next(weight for name, weight in stack.model.named_parameters() if ".lora_A." in name))
+    assert torch.equal(drawn[0], drawn[1]) and not torch.equal(drawn[0], drawn[2])
+
+
+def test_adapters_need_their_package(tiny, monkeypatch):
+    monkeypatch.setattr(edit, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"needs the package peft, .*pip install 'isogloss\[lora\]'"):
+        add_adapters(load(tiny("bert")), 2, seed=0)

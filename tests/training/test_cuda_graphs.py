@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
-from isogloss.stack.load import load, load_masked_lm
+from isogloss.stack.load import load, load_trainable
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.batches import Sentences, layout_of, size_of
@@ -57,7 +57,7 @@ def masked_lm(tmp_path):
             torch.manual_seed(3)
             AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path / family)
         TOKENIZER.save_pretrained(tmp_path / family)
-        return load_masked_lm(tmp_path / family, device=device)[0]
+        return load_trainable(tmp_path / family, device=device)[0]
 
     return make
 

@@ -5,12 +5,12 @@ import copy
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForMaskedLM, GPT2Config
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, GPT2Config
 
 from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES, trainable_family
-from isogloss.stack.load import fingerprint, load_masked_lm
-from isogloss.training.masked_lm import scores
+from isogloss.stack.head import scores
+from isogloss.stack.load import fingerprint, load_trainable
 from tiny_drift import write_model
 from tiny_models import ENCODERS, states_at, tiny_config
 
@@ -21,7 +21,8 @@ LENGTHS = (11, 7, 11, 5)
 def tiny_model(family):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        model = AutoModelForMaskedLM.from_config(tiny_config(family, VOCABULARY))
+        kind = AutoModelForMaskedLM if family in (*ENCODERS, "deberta-v2") else AutoModelForCausalLM
+        model = kind.from_config(tiny_config(family, VOCABULARY))
         for weight in model.parameters():  # also biases and norms, whose default draw is constant
             torch.nn.init.normal_(weight, mean=1.0 if weight.dim() == 1 else 0.0, std=0.2)
     return model.eval()
@@ -42,11 +43,11 @@ def picked(logits, places):
     return torch.stack([torch.stack(row) for row in rows])
 
 
-def test_the_table_knows_the_encoders():
-    assert {name for name, family in FAMILIES.items() if family.head} == set(ENCODERS)
+def test_the_table_knows_the_families_that_are_pretrained():
+    assert {name for name, family in FAMILIES.items() if family.head} == {*ENCODERS, "llama"}
 
 
-@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("family", [*ENCODERS, "llama", "gemma2", "deberta-v2"])
 @pytest.mark.parametrize("padded", [False, True], ids=["whole", "padded"])
 def test_scores_and_gradients_equal_those_of_the_full_logits(family, padded):
     model = tiny_model(family)
@@ -84,16 +85,14 @@ def test_the_rows_point_at_the_right_modules(family):
 
 
 def test_an_unknown_family_is_refused_with_the_known_ones():
-    model = torch.nn.Module()
-    model.config = GPT2Config()
     with pytest.raises(InputError, match="'gpt2'.*bert.*modernbert"):
-        scores(model, torch.zeros(1, 8))
+        trainable_family(GPT2Config())
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
 def test_the_fingerprint_hangs_on_every_weight_of_encoder_and_head(family, tmp_path):
-    model, stack = load_masked_lm(write_model(tmp_path / "model", family=family), device="cpu")
-    again, other = load_masked_lm(tmp_path / "model", device="cpu")
+    model, stack = load_trainable(write_model(tmp_path / "model", family=family), device="cpu")
+    again, other = load_trainable(tmp_path / "model", device="cpu")
     seen = {fingerprint(model, stack)}
     assert seen == {fingerprint(again, other)}
     for weight in model.parameters():

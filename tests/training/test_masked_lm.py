@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from isogloss.errors import InputError
 from isogloss.text.batches import fit
@@ -395,6 +395,42 @@ def test_the_loss_is_transformers_own_summed_over_the_masked_tokens(family):
         mean = model(input_ids=rows["inputs"], labels=labels).loss.double()
         found = masked_loss(model, rows)
     assert float(found) == pytest.approx(float(mean) * int((labels != IGNORE).sum()), rel=1e-5)
+
+
+CAUSAL = {language: Masking(None, MARKS, pool) for language, pool in POOLS.items()}
+
+
+@pytest.mark.parametrize("rows_of", [objective, of_texts])
+def test_a_decoder_learns_every_token_from_those_before_it_in_its_text(rows_of):
+    """Against a loop over texts and tokens, each given what is before it and nothing else."""
+    both = build(tiny_config("llama", 60), list(TEXTS), sharing=parse("nothing"), seed=0).eval()
+    made = rows_of(of=both, masking=CAUSAL)
+    rows = made.draw(3)[0].rows
+    texts = rows.get("texts", torch.zeros_like(rows["inputs"]))
+    alone, count = 0.0, 0
+    for row, numbers in zip(rows["inputs"], texts, strict=True):
+        for number in numbers[numbers >= 0].unique():
+            ids = row[numbers == number]
+            for place in range(1, len(ids)):
+                with torch.no_grad():
+                    scores = both.of("en")(input_ids=ids[None, :place]).logits[0, -1]
+                alone += float(-scores.log_softmax(-1)[ids[place]])
+                count += 1
+    with torch.no_grad(), made.around():
+        together = float(made.loss(rows, "en"))
+    assert int(made.count(rows)) == count
+    assert together == pytest.approx(alone, rel=1e-5)
+
+
+def test_the_loss_of_a_decoder_is_transformers_own():
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(tiny_config("llama", 60)).eval()
+    rows = objective(masking=CAUSAL, of=build(tiny_config("llama", 60), ["en"], sharing=parse("nothing"), seed=0))
+    rows = rows.draw(3)[0].rows
+    with torch.no_grad():
+        mean = model(input_ids=rows["inputs"], labels=rows["inputs"]).loss.double()
+        assert float(masked_loss(model, rows)) == pytest.approx(float(mean) * BATCH * (LENGTH - 1), rel=1e-5)
 
 
 def test_rows_of_a_language_run_through_its_own_model():

@@ -29,8 +29,9 @@ OPTIMISATION = Optimisation(rate=0.01, weight_decay=0.1, decay="linear")
 def masked_training(family="bert"):
     """A tiny masked LM about to be trained, and its encoder as a stack."""
     models = build(tiny_config(family, VOCABULARY), ["en"], sharing=parse("nothing"), seed=0)
+    mask = None if FAMILIES[family].kind == "decoder" else 4
     objective = masked_lm(
-        models, {"en": TEXT}, batch=2, length=8, masking={"en": Masking(4, range(5), torch.arange(5, VOCABULARY))},
+        models, {"en": TEXT}, batch=2, length=8, masking={"en": Masking(mask, range(5), torch.arange(5, VOCABULARY))},
         device=torch.device("cpu"), seed=0,
     )  # fmt: skip
     settings = Settings(steps=STEPS, seed=0, optimisation=OPTIMISATION)
@@ -86,6 +87,8 @@ def layers(family, *numbers):
         ("reinit:1-1/torch+reinit:3-3/torch+freeze:0", Plan(reinit=(1, 3), freeze=0, initialiser="torch")),
         ("unfreeze:4/epoch", Plan(unfreeze=4)),
         ("unfreeze:4/500", Plan(unfreeze=4, every=500)),
+        ("lora:8", Plan(lora=8)),
+        ("last:3+lora:16", Plan(last=3, lora=16)),
         ("reinit:1-2+freeze:0", Plan(reinit=(1, 2), freeze=0)),
         ("reinit:1-2+reinit:5-5+last:3+unfreeze:1/20", Plan(reinit=(1, 2, 5), last=3, unfreeze=1, every=20)),
     ],
@@ -223,6 +226,22 @@ def test_a_layer_once_trained_is_never_frozen_again(depth, epoch, blocks, every,
 def test_frozen_layers_stay_to_the_bit_and_the_others_move(family, text, trained):
     """With weight decay and momentum, over all steps; the head and the last norm are above the blocks and train."""
     assert movement(family, text) == [layers(family, *trained)] * STEPS
+
+
+@pytest.mark.parametrize("family", ["bert", "llama"])
+def test_of_adapters_only_those_of_blocks_that_train_move(family):
+    one, stack = masked_training(family)
+    before = weights(one.model)
+    apply = apply_plan(stack, parse_plan("last:2+lora:4"), epoch=2, seed=0)
+    one = Training(one.model, one.objective, one.settings, ALONE)
+    start = weights(one.model)
+    run(one, plan=apply)
+    moved = {name for name, weight in weights(one.model).items() if not torch.equal(weight, start[name])}
+    assert moved and all(".lora_" in name for name in moved)
+    parts = part_of(stack, one.model)
+    assert {parts[name] for name in moved} == {2, 3}
+    kept = [weight for name, weight in weights(one.model).items() if ".lora_" not in name]
+    assert all(torch.equal(*pair) for pair in zip(kept, before.values(), strict=True)), "the model itself stays"
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert", "mpnet"])

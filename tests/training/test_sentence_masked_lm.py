@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import cross_entropy
-from transformers import AutoModelForMaskedLM
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
 from isogloss.errors import InputError
 from isogloss.measures.perplexity import perplexity_interval
@@ -34,6 +34,8 @@ TOKENIZER = tiny_tokenizer()
 MARKS, MASK = marks_of(TOKENIZER), TOKENIZER.mask_token_id
 POOL = torch.arange(5, len(TOKENIZER))
 MASKING = Masking(MASK, MARKS, POOL)
+CAUSAL = Masking(None, MARKS, POOL)
+MASKED, DECODERS = (*ENCODERS, "deberta-v2"), ("llama", "gpt2", "gemma2", "bloom")
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]
 
 
@@ -42,7 +44,7 @@ def tiny_masked_lm(family="bert", dropout=0.0, seed=3):
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = dropout
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = AutoModelForMaskedLM.from_config(config)
+        model = (AutoModelForMaskedLM if family in MASKED else AutoModelForCausalLM).from_config(config)
         for weight in model.parameters():
             if weight.dim() > 1:
                 torch.nn.init.normal_(weight, std=0.2)
@@ -168,10 +170,10 @@ def test_a_draw_is_a_function_of_the_step():
     assert not torch.equal(one["inputs"], later["inputs"])
 
 
-@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("family", [*MASKED, *DECODERS])
 def test_the_loss_is_that_of_each_sentence_by_itself(family):
     model = tiny_masked_lm(family).eval()
-    found = objective(model, batch=8)
+    found = objective(model, batch=8, masking=CAUSAL if family in DECODERS else MASKING)
     rows = found.draw(1)[0].rows
     assert not rows["attention"].all()
     total = 0.0
@@ -219,6 +221,31 @@ def test_perplexity_by_hand(family, pack):
             (one,) = readings(found, target=text.language, unit=unit)
             assert one["value"] == pytest.approx(math.exp(total / count * rate), rel=1e-4)
             assert (one["measure"], one["n"], one["data"]) == ("perplexity", count, text.name)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+@pytest.mark.parametrize("family", DECODERS)
+def test_perplexity_of_a_decoder_by_hand(family, pack):
+    """Sentence by sentence, each content token given all tokens before it; the first has none and does not count."""
+    model = tiny_masked_lm(family).eval()
+    if pack and family != "llama":
+        with pytest.raises(InputError, match=f"family {family} is padded"):
+            probe(model, masking=CAUSAL, pack=True)
+        return
+    found = list(probe(model, masking=CAUSAL, pack=pack, tokens=60).take())
+    for text in ALL:
+        nats = []
+        for ids in rows_of(text):
+            with torch.no_grad():
+                logits = model(input_ids=torch.as_tensor(ids[None].astype(np.int64))).logits[0].double()
+            nats += [
+                float(-logits[place - 1].log_softmax(-1)[ids[place]])
+                for place in range(1, len(ids))
+                if ids[place] not in MARKS
+            ]
+        (one,) = readings(found, target=text.language, unit="token")
+        assert one["value"] == pytest.approx(math.exp(np.mean(nats)), rel=1e-4)
+        assert (one["n"], one["method"]) == (len(nats), "causal")
 
 
 def test_others_are_pooled_from_sums():

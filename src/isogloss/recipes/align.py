@@ -35,7 +35,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, frame
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.families import trainable_family
-from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
+from isogloss.stack.load import choose_device, fingerprint, load_trainable, save_language_model
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Bitext, Corpus
@@ -122,7 +122,7 @@ def align(
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
     evaluated = recipe.language_files(evaluate or [], option="evaluate")
     texts = [joined_corpus(code, files) for code, files in evaluated.items()]
-    source, stack = load_masked_lm(model, revision, device=hardware)
+    source, stack = load_trainable(model, revision, device=hardware)
     trainable_family(source.config)
     how = Alignment(
         layer=stack.cuts[-1] if layer is None else layer,
@@ -191,7 +191,7 @@ def align(
             masked: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "masking": marks["masking"]}
             masked |= {"dtype": torch.bfloat16 if settings.half else None, "target": ""}
             probes.append(perplexity_probe(source, tokenised, **masked))
-        export = partial(save_masked_lm, source, stack.tokenizer)
+        export = partial(save_language_model, source, stack.tokenizer)
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
         selection = select_by("p@1_mean", layer=how.layer) if best else None
         taken: dict[str, Any] = {"checkpoints": checkpoints, "probes": probes, "selection": selection}

@@ -1,4 +1,4 @@
-"""`isogloss drift`: fine-tune a masked LM on one language, and watch what happens to the others and to each layer.
+"""`isogloss drift`: fine-tune a language model on one language, and watch what happens to the others and to each layer.
 
 Hussain & Dudev (2020) tune a multilingual model on Dutch. While it trains, perplexity is taken on held-out text of that
 language and on text of others, the distance of every layer to a native model and to its own start, and retrieval on
@@ -8,7 +8,8 @@ best model is tested, and the steps where the curves cross and where gain and lo
 Which sentences are held out is decided by the sentences themselves (`isogloss.text.sampling.hash_fraction`), so neither
 the order of the file nor a seed changes it, and copies of a sentence are never on both sides. Masks and samples of the
 measures are drawn from the run's first seed, whatever seed a training has, so that curves of different seeds and plans
-are of the same tokens.
+are of the same tokens. A decoder predicts every token from those before it, a masked LM masked tokens; all else is the
+same for both.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +30,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import without_dropout
-from isogloss.stack.load import choose_device, fingerprint, load_masked_lm, save_masked_lm
+from isogloss.stack.load import choose_device, fingerprint, load_trainable, save_language_model
 from isogloss.stack.stack import Part, Stack
 from isogloss.text.batches import Sentences, tokenise
 from isogloss.text.corpora import Bitext, Corpus
@@ -58,7 +59,7 @@ def drift(
     others: Annotated[
         LanguageFiles | None, "text of other languages to watch, LANG=FILE[,FILE], once a language"
     ] = None,
-    native: Annotated[str | None, "a masked LM of the target language, equally deep, to measure distances to"] = None,
+    native: Annotated[str | None, "a model of the target language, equally deep, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
     seeds: training_options.Seeds = 1,
     held_out: Annotated[recipe.PositiveShare, "share of the target's sentences for test, as many for validation"] = 0.1,
@@ -107,11 +108,16 @@ def drift(
     weighs = "--stop balance weighs the target against other languages; give them with --others"
     require(watched or stop != "balance", weighs)
     parallel = training_options.parallel_texts(bitext, languages)
-    source, stack = load_masked_lm(model, revision, device=hardware)
+    source, stack = load_trainable(model, revision, device=hardware)
     depth, epoch = stack.cuts[-1], steps_in_epoch(train, batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
-    native_model, native_stack = (None, None) if native is None else load_masked_lm(native, device=stack.device)
+    native_model, native_stack = (None, None) if native is None else load_trainable(native, device=stack.device)
+    if native_stack is not None:
+        other_kind = (
+            f"the native model {native} and {stack.name} are not both decoders; their perplexities differ in kind"
+        )
+        require(native_stack.causal == stack.causal, other_kind)
     if native_stack is not None and native_stack.cuts != stack.cuts:
         raise InputError(
             f"the native model {native} has {native_stack.cuts[-1]} layers and {stack.name} has {depth}; layers are "
@@ -127,7 +133,8 @@ def drift(
     rule = None if stop == "never" else stop_after(selection, patience)
     best_by = replace(selection, higher=not selection.higher) if keep_worst else selection
     drawn_from = seed if sample_seed is None else sample_seed
-    reading: dict[str, Any] = {"target": languages[0], "seed": drawn_from, "masking": masking_of(stack.tokenizer)}
+    masking = masking_of(stack.tokenizer, causal=stack.causal)
+    reading: dict[str, Any] = {"target": languages[0], "seed": drawn_from, "masking": masking}
     reading |= {"device": hardware, "dtype": torch.bfloat16 if half else None, "attend_padding": attend_padding}
     sampling: dict[str, Any] = {"validation": validation, "words": words, "attention": attention, "seed": drawn_from}
     sampling |= {"by_position": by_position, "attend_padding": by_position and attend_padding}
@@ -149,7 +156,8 @@ def drift(
         if native_stack is not None:
             with listening(silent):
                 own = tokenise_corpora(native_stack, corpora[1:3])
-            tested = test(native_model, corpora=own, masking=masking_of(native_stack.tokenizer)).take()
+            native_masking = masking_of(native_stack.tokenizer, causal=native_stack.causal)
+            tested = test(native_model, corpora=own, masking=native_masking).take()
             readings += [{"model": native_name, **each} for each in tested]
             natives[native_name] = word_samples(native_stack, **sampling)
         untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
@@ -177,16 +185,16 @@ def drift(
             folder = run.folder / "checkpoints" / training_folder(coordinates)
             if finished(folder):
                 return
-            tuned, own = load_masked_lm(model, revision, device=hardware)
+            tuned, own = load_trainable(model, revision, device=hardware)
             if not dropout:
                 without_dropout(tuned)
             settings = Settings(steps, number, schedule, report, half=half)
-            training = sentence_training(tuned, own, texts[0], settings, batch=batch, attend_padding=attend_padding)
             planned = apply_plan(own, plan, epoch=epoch, seed=number)
+            training = sentence_training(tuned, own, texts[0], settings, batch=batch, attend_padding=attend_padding)
             taken = list(probes(training, own))
             for sentence in dict.fromkeys(note for each in taken for note in each.notes):
                 run.note(sentence)
-            export = partial(save_masked_lm, tuned, own.tokenizer)
+            export = partial(save_language_model, tuned, own.tokenizer)
             if save_every is not None:
                 about = {"model": str(model), "plan": title, "seed": number}
                 kept = run.folder / "models" / folder.name
@@ -196,7 +204,7 @@ def drift(
             yield from training_options.training_rows(training, coordinates, **how)
             if training.stopped:
                 run.note(f"{title}, seed {number}: stopped at step {training.step}, {training.stopped}")
-            best, _ = load_masked_lm(folder / "best", device=own.device)
+            best, _ = load_trainable(folder / "best", device=own.device)
             yield [row(**{**each, **coordinates, "step": training.best_step}) for each in test(best).take()]
             finish(folder)
 
@@ -234,9 +242,10 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 def sentence_training(
     model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
-    """The training of a masked LM on sentences; on a GPU, updates are replayed as CUDA graphs where they can be."""
+    """The training of a model on sentences; on a GPU, updates are replayed as CUDA graphs where they can be."""
     table = stack.device.type == "cuda" and stack.tables and not attend_padding
-    how: dict[str, Any] = {"attend_padding": attend_padding, "table": table, "masking": masking_of(stack.tokenizer)}
+    how: dict[str, Any] = {"attend_padding": attend_padding, "table": table}
+    how["masking"] = masking_of(stack.tokenizer, causal=stack.causal)
     objective = masked_sentences(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
     return Training(model, objective, settings, join(stack.device))
 
@@ -332,10 +341,10 @@ def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
 
 
 def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]:
-    """Every corpus as ids of the stack's tokenizer; one in which nothing can be masked is refused."""
+    """Every corpus as ids of the stack's tokenizer; one in which nothing can be predicted is refused."""
     texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
     for text in texts:
-        masking_of(stack.tokenizer).count(text)  # refuses one without any
+        masking_of(stack.tokenizer, causal=stack.causal).count(text)  # refuses one without any
     return texts
 
 

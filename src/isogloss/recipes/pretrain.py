@@ -1,4 +1,4 @@
-"""`isogloss pretrain`: a masked language model of one's own, of one language or many, from plain text.
+"""`isogloss pretrain`: a language model of one's own, of one language or many, from plain text.
 
 Text is packed once into token ids on disk; training takes streams of a fixed length from them, so nothing is padded
 and memory does not grow with the text. What languages share is an option: vocabulary, embeddings, layers.
@@ -19,7 +19,7 @@ from isogloss.recipes.packed_text import PackedText, TextSource, repeat_files, t
 from isogloss.recipes.recipe import SCHEDULE, LanguageFiles, Option
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row
-from isogloss.stack.families import configure
+from isogloss.stack.families import configure, trainable_family
 from isogloss.stack.load import choose_device
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import name as language_name
@@ -33,6 +33,7 @@ from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.sharing import Languages, build, parse, save, stack_of
 
+MASK_SHARE = 0.15  # of the tokens, as in BERT
 LEAST_HELD_OUT = 64  # tokens of held-out text that perplexity is worth measuring on
 SPACES = {
     "joint": ", of all languages together",
@@ -63,7 +64,10 @@ def pretrain(
     ] = "default",
     lexicon: Annotated[list[str] | str | None, "for --anchors extra: SOURCE-TARGET=FILE, word pairs"] = None,
     separate: Annotated[str, "what languages do not share: nothing, embeddings, 1-3, embeddings+1-3"] = "nothing",
-    architecture: Annotated[str, "family of the encoder: modernbert, bert, roberta, ..."] = "modernbert",
+    architecture: Annotated[
+        str,
+        "family of the encoder: modernbert, bert, roberta, ...; or llama, a decoder, which predicts every next token",
+    ] = "modernbert",
     depth: Annotated[int, Option("number of layers", least=1)] = 12,
     width: Annotated[int, Option("width of the hidden states", least=1)] = 384,
     heads: Annotated[int, Option("attention heads", least=1)] = 6,
@@ -81,7 +85,7 @@ def pretrain(
     batch: Annotated[recipe.PositiveInt, "rows in a batch, over all processes"] = 512,
     steps: Annotated[recipe.NonNegativeInt, "updates; 0 leaves a random encoder"] = 10_000,
     exponent: Annotated[recipe.NonNegativeFloat, "a language is drawn in proportion to its size to this power"] = 0.7,
-    mask_share: Annotated[recipe.PositiveShare, "share of the tokens to predict"] = 0.15,
+    mask_share: Annotated[recipe.PositiveShare, "share of the tokens to predict"] = MASK_SHARE,
     whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
     rate: training_options.Rate = 1e-3,
     warm_up: training_options.WarmUp = 0.05,
@@ -104,7 +108,7 @@ def pretrain(
     out: recipe.Out = None,
     resume: recipe.Resume = False,
 ) -> recipe.Work:
-    """Pretrain a masked language model on plain text of one or many languages.
+    """Pretrain a masked language model, or a decoder, on plain text of one or many languages.
 
     Perplexity on held-out text and retrieval on parallel sentences are measured while it trains.
 
@@ -134,7 +138,10 @@ def pretrain(
     shape: dict[str, Any] = {"depth": depth, "width": width, "heads": heads, "feedforward": feedforward}
     shape |= {"dropout": dropout, "length": length, "more": config}
     planned = configure(architecture, vocabulary=vocabulary, **shape)  # a --config file may have set depth and width
-    layers = planned.num_hidden_layers
+    layers, causal = planned.num_hidden_layers, trainable_family(planned).kind == "decoder"
+    masked_only = rows == "pairs" or whole_words or mask_share != MASK_SHARE
+    for_masks = f"--rows pairs, --whole-words and --mask-share are for masked models, and {architecture} is a decoder"
+    require(not causal or not masked_only, for_masks)
     too_many = f"blocks {sharing} are to be separate, but the model has {layers}; name a smaller number"
     require(sharing.blocks <= layers, too_many)
     variant = [f"vocabularies:{vocabularies}"] if spaces == "union" else []
@@ -148,7 +155,7 @@ def pretrain(
     def work(run: Run) -> Iterator[Sequence[Row]]:
         processes = join(hardware)
         packed = together(processes, lambda: source.packed(run.scratch, run.facts["hashes"]["data"]))
-        tokenizers, frames = packed.tokenizers, special_tokens(packed, rows)
+        tokenizers, frames = packed.tokenizers, special_tokens(packed, rows, causal=causal)
         configs = {
             language: configure(architecture, vocabulary=len(pieces), tokenizer=pieces, **shape)
             for language, pieces in tokenizers.items()
@@ -157,7 +164,8 @@ def pretrain(
         models.to(processes.device)
         feed: dict[str, Any] = {"batch": batch, "length": length, "exponent": exponent, "share": mask_share}
         feed["frame"] = frames.get(2 if rows == "pairs" else 1)
-        how: dict[str, Any] = {"masking": {code: masking_of(pieces) for code, pieces in tokenizers.items()}}
+        maskings = {code: masking_of(pieces, causal=causal) for code, pieces in tokenizers.items()}
+        how: dict[str, Any] = {"masking": maskings}
         how["starts"] = {code: word_starts(pieces) for code, pieces in tokenizers.items()} if whole_words else None
         how["ends"] = {code: sentence_ends(pieces) for code, pieces in tokenizers.items() if rows == "pairs"}
         how["compiled"] = compiled == "yes" or (compiled == "auto" and hardware.type == "cuda")
@@ -196,11 +204,14 @@ def pretrain(
     return recipe.Work(name, work, hashes, depth=layers)
 
 
-def special_tokens(packed: PackedText, rows: str) -> Borders:
-    """The special tokens around one text and around two, none for streams; a tokenizer without is refused."""
+def special_tokens(packed: PackedText, rows: str, *, causal: bool) -> Borders:
+    """The special tokens around one text and around two, none for streams; a tokenizer without is refused.
+
+    So is one without a mask, unless the model is a decoder (`causal`).
+    """
     tokenizers = list(packed.tokenizers.values())
     masks_words = all(pieces.mask_token_id is not None for pieces in tokenizers)
-    require(masks_words, "--tokenizer has no mask token, which masked-language modelling needs")
+    require(causal or masks_words, "--tokenizer has no mask token, which masked-language modelling needs")
     frames = {} if rows == "streams" else borders_of(tokenizers[0])
     if frames and not any(frames[1]):
         raise InputError(
@@ -243,6 +254,9 @@ def write_cards(
     vocabulary += ", lower case" if options.get("lowercase") else ""
     vocabulary += SPACES[options.get("spaces", "joint")] if len(packed.languages) > 1 else ""
     vocabulary += ", extra anchors" if "extra anchors" in packed.facts else ""
+    causal = trainable_family(next(iter(models.models.values())).config).kind == "decoder"
+    predicted = f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
+    predicted = "every token, from those before it" if causal else predicted + ("; words whole" if whole_words else "")
     facts = {
         "weights": sum(weight.numel() for weight in models.models.parameters()),
         "vocabulary": vocabulary,
@@ -251,8 +265,7 @@ def write_cards(
         "tokens seen": tokens,
         "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
         kind: f"{feed['batch']} of {most}{feed['length']} tokens a step, languages by size ** {feed['exponent']}",
-        "tokens predicted": f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
-        + ("; words whole" if whole_words else ""),
+        "tokens predicted": predicted,
         "optimiser": optimiser_facts(settings.optimisation),
         "last training loss": f"{losses[-1]:.3f} nats a predicted token" if losses else "none",
         "seed": settings.seed,
@@ -268,7 +281,8 @@ def write_cards(
         table.append((language, ", ".join(sources), *numbers, f"{held.tokens:,}" if held else "none"))
     names = ", ".join(language_name(language) for language in packed.languages)
     for config in sorted(folder.rglob("config.json")):
-        summary = [f"A masked language model of {names}, pretrained from scratch with `isogloss pretrain`."]
+        learned = "causal" if causal else "masked"
+        summary = [f"A {learned} language model of {names}, pretrained from scratch with `isogloss pretrain`."]
         own = config.parent.name
         if config.parent != folder:
             summary.append(f"This folder is its {language_name(own)} side; the other languages are beside it.")

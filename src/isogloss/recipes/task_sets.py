@@ -21,7 +21,8 @@ from isogloss.progress import listening, progress, silent
 from isogloss.recipes.recipe import language_entries, language_files
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
-from isogloss.tasks.task import Example, Items, Labels, Segments, Task, chain_items, join_items
+from isogloss.tasks.task import Example, Items, Labels, Segments, Task, chain_items, join_items, read_at_ends
+from isogloss.text.batches import marks
 from isogloss.text.readers.dictionaries import read_lexicon
 from isogloss.text.readers.examples import FileRow
 from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
@@ -194,23 +195,26 @@ def skipped_rows(sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
 # --- tokenising ------------------------------------------------------------------------------------------------------
 
 
-def tokenise_set(sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: int) -> Items:
-    """The examples of a set as items of one tokenizer, of at most `length` tokens."""
+def tokenise_set(sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: int, causal: bool = False) -> Items:
+    """The examples of a set as items of one tokenizer, of at most `length` tokens. causal: for a decoder."""
     items, count = [], len(task_set.examples)
     for start in range(0, count, TOKENISED_TOGETHER):
         examples = task_set.examples[start : start + TOKENISED_TOGETHER]
         for item in sets.task.encode(examples, sets.labels, tokenizer=tokenizer, length=length):
             items.append(replace(item, owner=item.owner + start) if start else item)
         progress(f"tokenising {task_set}", start + len(examples), count)
-    return join_items(items)
+    joined = join_items(items)
+    return read_at_ends(joined, marks(tokenizer)) if causal else joined
 
 
-def tokenise_sets(sets: TaskSets, tokenizers: Sequence[Any], *, length: int) -> tuple[list[Items], list[str]]:
+def tokenise_sets(
+    sets: TaskSets, tokenizers: Sequence[Any], *, length: int, causal: bool = False
+) -> tuple[list[Items], list[str]]:
     """The items that are trained on, translations behind; then those of each scored set. And notes on what was lost.
 
     tokenizers: those of `TaskSets.all`. Owners are numbered through all the sets that are trained on.
     """
-    items = [tokenise_set(sets, *each, length=length) for each in zip(sets.all, tokenizers, strict=True)]
+    items = [tokenise_set(sets, *each, length=length, causal=causal) for each in zip(sets.all, tokenizers, strict=True)]
     count, trained = len(sets.train.examples), items[: len(sets.trained)]
     numbered = [replace(part, owners=part.owners + number * count) for number, part in enumerate(trained)]
     return [chain_items(numbered), *items[len(trained) :]], lost_notes(sets.all, items)
@@ -341,16 +345,19 @@ def dictionary_note(sets: TaskSets, switching: Switching) -> str:
 
 
 def switched_items(
-    sets: TaskSets, items: Items, switching: Switching, seed: int, epoch: int, *, tokenizer: Any, length: int
+    sets: TaskSets, items: Items, switching: Switching, seed: int, epoch: int, *, tokenizer: Any, **how: Any
 ) -> Items:
-    """The training items of an epoch: those of `items` that are not switched, and the others tokenised."""
+    """The training items of an epoch: those of `items` that are not switched, and the others tokenised.
+
+    how: more arguments of `tokenise_set`.
+    """
     changed = dict(switched_examples(sets, switching, seed=seed, epoch=epoch))
     if not changed:
         return items
     numbers = np.array(list(changed))
     switched = replace(sets.train, examples=list(changed.values()))
     with listening(silent):
-        new = tokenise_set(sets, switched, tokenizer=tokenizer, length=length)
+        new = tokenise_set(sets, switched, tokenizer, **how)
     unchanged = items.take(np.flatnonzero(~np.isin(items.owners, numbers)))
     both = chain_items([unchanged, replace(new, owners=numbers[new.owners])])
     return both.take(np.argsort(both.owners, kind="stable"))

@@ -181,12 +181,13 @@ def _cost_rows(counts: Mapping[str, Counts], language: str, centre: str, base: M
 def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
     """Bits per byte of a decoder: the negative log2-likelihood of all tokens of the sentences, over their bytes.
 
-    Every sentence stands alone, after the first token of the tokenizer, or else its BOS or EOS, so that its first token
+    Every sentence stands alone, after the first token of the tokenizer, or else its BOS, [CLS] or EOS, so that its first token
     is predicted as well. Sentences that are longer than the model reads are left out. The likelihood is that of the
     text cut as the tokenizer cuts it, which is a lower bound of that of the text.
     """
     tokenizer, head = stack.tokenizer, head_of(stack)
-    start = tokenizer.eos_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    borders = (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
+    start = next((border for border in borders if border is not None), None)
     require(start is not None, f"the tokenizer of {stack.name} has no token that a text begins after")
     sums = torch.zeros(2, min(PARTS, len(corpus)), dtype=torch.float64)  # nats, bytes
     read = 0

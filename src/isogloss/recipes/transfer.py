@@ -33,6 +33,7 @@ from isogloss.recipes.task_sets import TaskSets
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, mean_rows, row, settings_text, training_folder, training_name
 from isogloss.seeds import seed_of
+from isogloss.stack.edit import merged
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
@@ -124,7 +125,8 @@ def transfer(
     if switch or switch_words or lexicon:
         switching = task_sets.read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
     stack = load(model, revision, dtype="float32", device=processor)
-    require(stack.family.kind == "encoder", f"{model} is a {stack.family.kind}; transfer trains encoders")
+    half_model = f"{model} is an encoder-decoder; transfer trains encoders and decoders"
+    require(stack.family.kind != "encoder-decoder", half_model)
     tokens = min(stack.max_length, length or sets.task.length)
     for plan in chosen_plans:
         frozen_at(plan, 0, depth=stack.last, epoch=1)  # refuses a plan for a deeper model
@@ -142,7 +144,8 @@ def transfer(
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         own = [own_models.get(each.language) for each in sets.all]
-        items, lost = task_sets.tokenise_sets(sets, [(each or stack).tokenizer for each in own], length=tokens)
+        encoded: dict[str, Any] = {"length": tokens, "causal": stack.causal}
+        items, lost = task_sets.tokenise_sets(sets, [(each or stack).tokenizer for each in own], **encoded)
         known = [task_sets.dictionary_note(sets, switching)] if switching.lexicons else []
         for sentence in [*known, *sets.notes, *lost]:
             run.note(sentence)
@@ -172,9 +175,8 @@ def transfer(
             first, *prefixes = frozen.below(learner.still, plan, step=steps - 1, epoch=epoch, seed=number)
             drawing: dict[str, Any] = {"batch": batch, "seed": number, "prefix": first}
             if switching:  # items are others in each epoch
-                encoded: dict[str, Any] = {"tokenizer": stack.tokenizer, "length": tokens}
-                changing = partial(task_sets.switched_items, sets, trained, switching, number, **encoded)
-                drawing["changing"] = changing
+                changed = partial(task_sets.switched_items, sets, trained, switching, number, **encoded)
+                drawing["changing"] = partial(changed, tokenizer=stack.tokenizer)
             objective = task_objective(learner, trained, **drawing)
             training = Training(learner, objective, settings, join(learner.stack.device))
             scoring: dict[str, Any] = {"prefixes": prefixes, "dtype": autocast, "every": probe or epoch}
@@ -276,7 +278,12 @@ class FrozenStates:
                 prefix = None
                 if own is not None:
                     prefix = read_prefix(own, items, cut, dtype=self.dtype) if cut >= 0 else None
-                elif self.cache and cut >= 1 and (home_of(still, items, self.dtype) if number else self.training):
+                elif (
+                    self.cache
+                    and still.family.cuts
+                    and cut >= 1
+                    and (home_of(still, items, self.dtype) if number else self.training)
+                ):
                     file = None if number else self.folder / f"{name}.states"
                     prefix = read_prefix(still, items, cut, file=file, dtype=self.dtype)
                 prefixes.append(prefix)
@@ -285,9 +292,9 @@ class FrozenStates:
 
 
 def save_task_model(model: TaskModel, folder: Path) -> None:
-    """Write the encoder as `from_pretrained` reads it, and beside it the head and what it answers."""
+    """Write the model as `from_pretrained` reads it, and beside it the head and what it answers."""
     with quietly():
-        model.stack.model.save_pretrained(folder)
+        merged(model.stack.model).save_pretrained(folder)
     model.stack.tokenizer.save_pretrained(folder)
     head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
     save_file(head, folder / "head.safetensors")

@@ -1,8 +1,10 @@
-"""Freezing, re-initialising and replacing blocks of a stack, by exact layer numbers."""
+"""Freezing, re-initialising and replacing blocks of a stack, by exact layer numbers, and adapters in them."""
 
 import copy
 from collections.abc import Iterable
 from dataclasses import replace
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import nn
@@ -78,6 +80,41 @@ def _copy_lower(source: nn.Module, target: nn.Module, stack: Stack, blocks: Iter
             below = not name.startswith((f"{stack.family.blocks}.", *above))
             if name.startswith(chosen) or (embeddings and below):
                 weight.copy_(weights[name])
+
+
+def add_adapters(stack: Stack, rank: int, *, seed: int) -> None:
+    """Put low-rank adapters (LoRA, Hu et al. 2022) beside every matrix of the blocks, in the stack's own model.
+
+    To the output W x of a matrix is added 2 B A x, with A (rank, inputs) drawn from the seed and B (outputs, rank) zero
+    at first, so that the model begins as it was. Needs the package `peft`.
+    """
+    require(find_spec("peft"), "the plan lora needs the package peft, which is not here: pip install 'isogloss[lora]'")
+    from peft import LoraConfig, inject_adapter_in_model
+
+    inside = {path: type(module).__name__ for path, module in stack.model.named_modules()}
+    matrices = [path for path, kind in inside.items() if kind in ("Linear", "Conv1D")]
+    turned = "Conv1D" in inside.values()  # in which GPT-2 keeps its matrices
+    chosen = [path for path in matrices if path.startswith(f"{stack.family.blocks}.")]
+    config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=chosen, fan_in_fan_out=turned)
+    with seeded(seed):
+        inject_adapter_in_model(config, stack.model)
+
+
+def train_adapters_only(model: nn.Module) -> None:
+    """Freeze every weight of a model that is no adapter; which adapters train stays as it is."""
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(weight.requires_grad and ".lora_" in name)
+
+
+def merged(model: Any) -> Any:
+    """The model without adapters, which are added to its weights: a copy, or the model itself where it has none."""
+    adapted = [path for path, module in model.named_modules() if hasattr(module, "lora_A")]
+    model = copy.deepcopy(model) if adapted else model
+    for path in adapted:
+        layer, (owner, _, name) = model.get_submodule(path), path.rpartition(".")
+        layer.merge()
+        setattr(model.get_submodule(owner), name, layer.get_base_layer())
+    return model
 
 
 def without_dropout(model: nn.Module) -> None:

@@ -36,7 +36,7 @@ class Family:
     can lie end to end. first_position: position of the first token, "padding" where positions start after the padding
     index. rotary: the module that gives rotary positions. token_types: takes `token_type_ids`. attention: path, within
     a block, of the last projection of its attention, whose output is added to the residual; None: not read.
-    kind: decoders and encoder-decoders are read, not cut. cuts: whether an encoder takes hidden states at any cut.
+    kind: the encoder of an encoder-decoder is read, not cut. cuts: whether the model takes hidden states at any cut.
     head: the modules of the masked-LM head, applied in turn to the base model's output, the last of which leaves scores
     over the vocabulary; empty where the family has none that is known. transform: the parts of that head before its
     output layer, which know no vocabulary.
@@ -154,11 +154,18 @@ def without_cache(model: Any) -> dict[str, bool]:
 
 
 def trainable_family(config: Any) -> Family:
-    """The row for a masked language model's configuration; a family whose head is not known is refused."""
+    """The row for a language model's configuration; a family whose head is not known is refused."""
     known = {name: family for name, family in FAMILIES.items() if family.head}
     unknown = f"masked-LM training does not know the family {config.model_type!r}"
     require(config.model_type in known, f"{unknown}; choose one of {', '.join(known)}")
     return known[config.model_type]
+
+
+def language_model_class(config: Any) -> Any:
+    """The class of `transformers` that makes a new language model of this configuration, with its head."""
+    from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
+
+    return AutoModelForCausalLM if trainable_family(config).kind == "decoder" else AutoModelForMaskedLM
 
 
 def configure(
@@ -181,7 +188,7 @@ def configure(
     """
     from transformers import AutoConfig
 
-    known = [name for name, family in FAMILIES.items() if family.kind == "encoder"]
+    known = [name for name, family in FAMILIES.items() if family.head]
     require(architecture in known, f"--architecture {architecture!r} is not known; choose {', '.join(known)}")
     require(width % heads == 0, f"--width {width} is no multiple of --heads {heads}")
     family = FAMILIES[architecture]
@@ -215,7 +222,7 @@ def configure(
 
 def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positions: int, vocabulary: int) -> Any:
     """A configuration with the fields of a JSON file in place of its own; positions, vocabulary: the least it needs."""
-    from transformers import AutoConfig, AutoModelForMaskedLM
+    from transformers import AutoConfig
 
     with readable(f"--config {more}", "cannot be read as JSON", "give a file with one JSON object"):
         given = json.loads(Path(more).read_text(encoding="utf-8"))
@@ -239,7 +246,7 @@ def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positio
         width, heads = made.hidden_size, made.num_attention_heads
         require(width % heads == 0, f"--config {more} gives a width of {width}, no multiple of {heads} heads")
         with torch.device("meta"):  # an activation that does not exist shows only when layers are made
-            AutoModelForMaskedLM.from_config(made)
+            language_model_class(made).from_config(made)
     except InputError:
         raise
     except Exception as error:  # what a configuration raises differs by family and version

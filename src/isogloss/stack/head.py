@@ -1,8 +1,7 @@
-"""The head of a language model, read from the states of any cut: what the model would say if it stopped there.
+"""The head of a language model: its scores of given states, of the top cut or of any other.
 
-The states of a cut go through the last norm and the model's own head (the "logit lens", nostalgebraist 2020). The head
-is the model's own forward pass with its body swapped for the given states, so whatever a family does to its scores
-(a bias, a scale, Gemma's soft cap) is done to them, and the top cut gives the model's own logits.
+Read from the states of a cut, the head says what the model would say if it stopped there: they go through the last norm
+and the model's own head (the "logit lens", nostalgebraist 2020), and the top cut gives the model's own logits.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from isogloss.errors import require
+from isogloss.stack.families import FAMILIES
 from isogloss.stack.stack import Stack, graft, measuring
 from isogloss.text.batches import Batch
 
@@ -21,6 +21,23 @@ SCORES_AT_ONCE = 2**25  # numbers: a large vocabulary at every place of a batch 
 PROBED = 5  # tokens of the text that a head is checked with
 
 Head = Callable[[Tensor], Tensor]
+
+
+def scores(model: Any, states: Tensor) -> Tensor:
+    """What a language model's own head says of these states: (..., width) -> (..., vocabulary), before any softmax.
+
+    The states are the base model's output, which in pre-norm families is after the final norm. Families of the table
+    name the modules of their head. Of any other, the model's own forward pass is run with its body swapped for these
+    states, so whatever it does to scores (a bias, a scale, Gemma's soft cap) is done to them.
+    """
+    family = FAMILIES.get(model.config.model_type)
+    if family is not None and family.head:
+        for path in family.head:
+            states = model.get_submodule(path)(states)
+        return states
+    body = graft(model, model.base_model_prefix, _GivenStates())
+    given: Tensor = body(inputs_embeds=states.reshape(1, -1, states.shape[-1])).logits
+    return given.reshape(*states.shape[:-1], -1)
 
 
 def head_of(stack: Stack) -> Head:
@@ -31,11 +48,9 @@ def head_of(stack: Stack) -> Head:
     model = stack.language_model
     without = f"{stack.name} has no head that predicts words; give a model with its head, or `ig.wrap` such a model"
     require(model is not None, without)
-    body = graft(model, model.base_model_prefix, _GivenStates())
 
     def head(states: Tensor) -> Tensor:
-        scores: Tensor = body(inputs_embeds=stack.head_input(states)[None]).logits[0]
-        return scores
+        return scores(model, stack.head_input(states))
 
     ids = torch.linspace(0, len(model.get_input_embeddings().weight) - 1, PROBED + 2, device=stack.device).long()[1:-1]
     with measuring(model):

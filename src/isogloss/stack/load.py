@@ -1,7 +1,7 @@
 """From a name to a Stack: an embedded model, a folder, a GGUF file or a hub id. No pickles, no code from the hub.
 
 A tokenizer is loaded without weights by `load_tokenizer`, and a model with the head that predicts words by
-`load_language_model`, or `load_masked_lm` where it is to be trained.
+`load_language_model`, or `load_trainable` where it is to be trained.
 """
 
 import copy
@@ -16,7 +16,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from psutil import virtual_memory
@@ -25,7 +25,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError, require
-from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, trainable_family, without_cache
+from isogloss.stack.edit import merged
+from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, without_cache
 from isogloss.stack.packing import swapped
 from isogloss.stack.stack import Stack, hash_weights, measuring, whole_stack
 from isogloss.text.batches import Batch
@@ -85,7 +86,7 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     # The model itself where it has a head that predicts words.
     with_head = None if half or model is base or model.get_output_embeddings() is None else model
     family = FAMILIES.get(config.model_type)
-    if family is not None and family is TESTED.get(config.model_type):
+    if family is not None and family is TESTED.get(config.model_type) and family.kind == "encoder":
         return replace(whole_stack(base, family, tokenizer, name), language_model=with_head)
     modules = (getattr(base, "config", config).get_text_config(), *base.modules())
     windows = [(each, "sliding_window", WINDOW) for each in modules if getattr(each, "sliding_window", None)]
@@ -144,7 +145,7 @@ def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: An
     require(reads(replace(family, packs=False)), "its blocks do not give, in a batch, the hidden states of each text")
     packing = (family, replace(family, first_position="padding")) if family.packs else ()
     family = next((each for each in packing if holds(reads, each)), replace(family, packs=False))
-    cuts = family.kind == "encoder" and family.cuts and holds(slices, family)
+    cuts = family.kind != "encoder-decoder" and family.cuts and holds(slices, family)
     return whole_stack(model, replace(family, cuts=cuts), tokenizer, name)
 
 
@@ -211,8 +212,11 @@ def load_language_model(
     refused: a head of random numbers would predict nothing.
     """
     hardware = choose_device(device)
-    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), head="any")
-    return wrap(model.to(hardware).eval(), tokenizer, name=str(name))
+    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), head=True)
+    stack = wrap(model.to(hardware).eval(), tokenizer, name=str(name))
+    unmasked = f"the tokenizer of {name} has no mask token, which masked-language modelling needs"
+    require(stack.causal or tokenizer.mask_token_id is not None, unmasked)
+    return stack
 
 
 def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> Any:
@@ -243,42 +247,38 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
     return tokenizer
 
 
-def load_masked_lm(
+def load_trainable(
     name: str | Path = "mini", revision: str | None = None, *, device: str | torch.device = "auto"
 ) -> tuple[Any, Stack]:
-    """Load a masked language model with its head, in float32 and evaluation mode, and the Stack of its encoder.
+    """Load a language model to train: `load_language_model` in float32, as the model with its head and its Stack.
 
-    The Stack's weights are the model's own, so it reads what training leaves. A model without a trained masked-LM head
-    is refused: a head of random numbers would predict nothing.
+    The Stack's weights are the model's own, so it reads what training leaves.
     """
-    hardware = choose_device(device)
-    model, tokenizer = _read(name, revision, torch.float32, head="masked")
-    if tokenizer.mask_token_id is None:
-        raise InputError(f"the tokenizer of {name} has no mask token, which masked-language modelling needs")
-    model = model.to(hardware).eval()
-    return model, whole_stack(model.base_model, trainable_family(model.config), tokenizer, name)
+    stack = load_language_model(name, revision, dtype=torch.float32, device=device)
+    return stack.language_model, stack
 
 
-def save_masked_lm(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a model with its head and its tokenizer as `from_pretrained` and `load_masked_lm` read them."""
+def save_language_model(model: Any, tokenizer: Any, folder: Path) -> None:
+    """Write a model with its head and its tokenizer as `from_pretrained` and `load_language_model` read them.
+
+    Adapters are added to the weights.
+    """
     with quietly():
-        model.save_pretrained(folder)
+        merged(model).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
 def fingerprint(model: Any, stack: Stack) -> str:
-    """A hash of a `...ForMaskedLM`: of its stack (`Stack.fingerprint`), and of every weight of the head above it."""
+    """A hash of a language model: of its stack (`Stack.fingerprint`), and of every weight of the head above it."""
     digest = hashlib.sha256(stack.fingerprint.encode())
     hash_weights(digest, model, but=f"{model.base_model_prefix}.")
     return digest.hexdigest()
 
 
-def _read(
-    name: str | Path, revision: str | None, dtype: torch.dtype, *, head: Literal["none", "masked", "any"] = "none"
-) -> tuple[Any, Any]:
+def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, head: bool = False) -> tuple[Any, Any]:
     """A model and its tokenizer; weights that are missing are refused, not invented.
 
-    head: "masked" for a masked LM that can be trained, "any" for the head that the family predicts words with.
+    head: whether with the head that the family predicts words with.
     """
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -292,14 +292,12 @@ def _read(
         try:
             numbers = 0 if packed_file is None else _count_gguf(packed_file)
             config = AutoConfig.from_pretrained(source, **options)
-            if head == "masked":
-                trainable_family(config)
             both = f"{name} is an encoder-decoder, whose encoder predicts no words; give a decoder or a masked LM"
-            require(head == "none" or not config.is_encoder_decoder, both)
+            require(not head or not config.is_encoder_decoder, both)
             _check_memory(name, numbers or _count_weights(source, revision, config), dtype)
             stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
             masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
-            kind = AutoModel if head == "none" else AutoModelForMaskedLM if masked else AutoModelForCausalLM
+            kind = AutoModel if not head else AutoModelForMaskedLM if masked else AutoModelForCausalLM
             model, information = kind.from_pretrained(
                 source, config=config, dtype=dtype, output_loading_info=True, **stored, **options
             )

@@ -86,6 +86,11 @@ class Stack:
         return next(self.model.parameters()).dtype
 
     @property
+    def causal(self) -> bool:
+        """Whether a token sees only those before it, as in decoders."""
+        return self.family.kind == "decoder"
+
+    @property
     def packs(self) -> bool:
         """Whether sentences run end to end without padding, where the family allows.
 
@@ -174,8 +179,8 @@ class Stack:
 
     def _refuse_cutting(self) -> None:
         """Refuse a model whose upper blocks cannot be run from hidden states."""
-        kind = self.family.kind
-        require(kind == "encoder", f"{self.name} is a {kind}: its cuts can be read, but it cannot be sliced")
+        half = self.family.kind == "encoder-decoder"
+        require(not half, f"{self.name} is an encoder-decoder: its cuts can be read, but it cannot be sliced")
         pieces = "its embeddings are not one module, or its blocks differ"
         require(self.family.cuts, f"{self.name} can be read, but not sliced: {pieces}")
 
@@ -272,7 +277,7 @@ class Stack:
             inputs |= packed_inputs(self, lengths)
         if hidden is None and batch.types is not None and self.tells_types:  # in place of the zeros of packed inputs
             inputs["token_type_ids"] = spread(batch.types)
-        if self.family.kind == "decoder":
+        if self.causal:
             inputs |= without_cache(self.model)
         attention = self.family.attention if part == "attention" else None
         entry = None if self.family.entry is None else self.model.get_submodule(self.family.entry)
@@ -437,17 +442,24 @@ def tells_types(model: Any, family: Family) -> bool:
     return family.token_types and getattr(model.config, "type_vocab_size", 1) > 1
 
 
-def table_arguments(model: Any, family: Family, table: Mapping[str, Tensor]) -> dict[str, Any]:
+def table_arguments(model: Any, family: Family | None, table: Mapping[str, Tensor]) -> dict[str, Any]:
     """The arguments by which a base model reads rows, in which no text sees another.
+
+    family: None for a model without a row in the table of families, which reads one text a row.
 
     table: (rows, length) each: texts, the number of the text each token is of, and positions, where a row has several
     texts; or attention, 1 for text and 0 for padding, where each has one, and positions where they are not 0, 1, 2, ...
     Of pairs, types tell the second side. None of these is needed where all of every row is one text.
     """
     given: dict[str, Any] = {"attention_mask": table.get("attention")}
+    if family is None:
+        return given | without_cache(model)
+    if family.kind == "decoder":
+        given["use_cache"] = False
     if "texts" in table:
         texts = table["texts"]
         mask = (texts[:, :, None] == texts[:, None, :])[:, None]  # (rows, 1, length, length)
+        mask = mask.tril() if family.kind == "decoder" else mask
         given["attention_mask"] = mask
         if window := getattr(model.config, "sliding_window", None):  # of layers that see their neighbourhood only
             places = torch.arange(texts.shape[1], device=texts.device)  # a text is in one piece

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from isogloss.measures.scores import Score
-from isogloss.tasks.task import Item, LabelHead, Labels, Segments, Task
+from isogloss.tasks.task import Item, LabelHead, Labels, Segments, Task, before_second
 from isogloss.text.readers.examples import NLI as LABELS, SentencePair, pair_rows, read_pairs
 from isogloss.text.readers.lines import fail
 
@@ -18,7 +18,7 @@ from isogloss.text.readers.lines import fail
 def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
     """One item a pair; where it is too long, the longer sentence is cut first."""
     encoded = tokenizer(
-        [example.first for example in examples],
+        before_second([example.first for example in examples], tokenizer),
         [example.second for example in examples],
         truncation="longest_first",
         max_length=length,

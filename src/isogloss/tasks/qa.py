@@ -23,7 +23,7 @@ from torch.nn.functional import cross_entropy
 
 from isogloss.errors import require
 from isogloss.measures.scores import Score, answer_f1, exact_match
-from isogloss.tasks.task import Item, LabelHead, Labels, Prediction, Segments, Task, Tensors
+from isogloss.tasks.task import Item, LabelHead, Labels, Prediction, Segments, Task, Tensors, before_second
 from isogloss.text.batches import refuse_slow
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, question_rows, read_questions
@@ -47,7 +47,7 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
         if len(offsets) > most:
             questions[number] = questions[number][: offsets[most - 1][1]]
     encoded = tokenizer(
-        questions,
+        before_second(questions, tokenizer),
         [example.context for example in examples],
         truncation="only_second",
         max_length=length,

@@ -11,7 +11,8 @@ Whatever the task, the model runs over *items* and its head reads the states at 
               of its context            every token of the context          else 0
 
 so freezing, caching, packing, batches and the loop know nothing of tasks, and a task nothing of them. An example (what
-was read and is scored) may become several items, as the windows of a long context do.
+was read and is scored) may become several items, as the windows of a long context do. In a decoder, where a token sees
+only those before it, `read_at_ends` moves every place to the end of what it stands for: the pair, the word.
 
     examples = task.read(path, "nl", labels=None, problem=fail)
     labels = task.labels(examples)                                   # of the training examples
@@ -318,6 +319,32 @@ def chain_items(parts: Sequence[Items]) -> Items:
     """Items of several sets one after the other; owners are as they are."""
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     return Items(**joined, lost=sum(part.lost for part in parts))
+
+
+def read_at_ends(items: Items, marks: Sequence[int]) -> Items:
+    """Items for a decoder: each place moves to the last token before the next place, or before the marks at the end.
+
+    So the head of NLI reads a pair at its last token, and a word is read at its last subword. marks: ids of special
+    tokens.
+
+    >>> pair = Item([2, 7, 8, 3], [0], [[1]], [[0]], 1, 0)
+    >>> words = Item([2, 7, 8, 9, 3], [1, 3], [[1], [0]], [[0], [1]], 2, 1)
+    >>> read_at_ends(join_items([pair, words]), [2, 3]).places.tolist()
+    [2, 2, 3]
+    """
+    begins = np.cumsum(items.lengths) - items.lengths
+    content = np.where(np.isin(items.ids, marks), 0, np.arange(len(items.ids)) - np.repeat(begins, items.lengths))
+    ends = np.maximum.reduceat(content, begins)  # the last token of each item that is no mark
+    following = np.append(items.places[1:], 0) - 1
+    asked = items.counts > 0
+    following[np.cumsum(items.counts)[asked] - 1] = ends[asked]
+    return replace(items, places=np.maximum(items.places, following))
+
+
+def before_second(texts: Sequence[str], tokenizer: Any) -> list[str]:
+    """The first segments of pairs, each with a line break where a tokenizer puts nothing between the two."""
+    apart = tokenizer.num_special_tokens_to_add(pair=True) > tokenizer.num_special_tokens_to_add(pair=False)
+    return [text if apart else f"{text}\n" for text in texts]
 
 
 class LabelHead(nn.Module):

@@ -1,4 +1,4 @@
-"""Masking for masked language models: which tokens are to be predicted, and what stands in their place.
+"""What a language model is asked for: masked tokens, or in a decoder each token after those before it (`following`).
 
 Of each row a fixed share of the content tokens is chosen, uniformly and without replacement. A chosen token is replaced
 by the mask in 80% of cases, by a random word in 10%, and left as it is in 10% (Devlin et al. 2019), so that the model
@@ -35,34 +35,41 @@ MASKED, RANDOM = 0.8, 0.1  # expected shares of the chosen tokens that become th
 class Masking:
     """What masking text needs to know of its tokenizer.
 
-    mask_id: the id of the mask. marks: ids that are never masked. pool (m,): ids that random words are drawn from.
+    mask_id: the id of the mask; None where nothing is masked, and every token is predicted from those before it.
+    marks: ids that are never masked. pool (m,): ids that random words are drawn from.
     """
 
-    mask_id: int
+    mask_id: int | None
     marks: Sequence[int]
     pool: Tensor
 
+    @property
+    def causal(self) -> bool:
+        """Whether tokens are predicted from those before them, and none is masked."""
+        return self.mask_id is None
+
     def content(self, ids: np.ndarray) -> np.ndarray:
-        """Which of these ids may be masked, bool of their shape."""
+        """Which of these ids are predicted where a model is measured, bool of their shape."""
         return ~np.isin(ids, list(self.marks))
 
     def count(self, sentences: Sentences, limit: int | None = None) -> int:
-        """How many tokens of a corpus could be masked; refused where its first `limit` sentences have none."""
+        """How many tokens of a corpus could be predicted; refused where its first `limit` sentences have none."""
         first, counted = (
             sum(int(self.content(ids).sum()) for _, ids, _ in sentences.parts(most)) for most in (limit, None)
         )
         few = "" if limit is None else f" in its first {limit} sentences"
         title = f"{sentences.name} ({sentences.language})" if sentences.name else f"of {sentences.language}"
-        require(first, f"the corpus {title} has no token that could be masked{few}; give other text")
+        asked = "predicted" if self.causal else "masked"
+        require(first, f"the corpus {title} has no token that could be {asked}{few}; give other text")
         return counted
 
 
-def masking_of(tokenizer: Any) -> Masking:
-    """The masking of a tokenizer that has a mask; random words are all of its pieces but the marks."""
+def masking_of(tokenizer: Any, *, causal: bool = False) -> Masking:
+    """The masking of a tokenizer that has a mask; random words are all of its pieces but the marks. causal: no mask."""
     special = sorted({*marks(tokenizer), tokenizer.mask_token_id, tokenizer.unk_token_id} - {None})
     content = torch.ones(len(tokenizer), dtype=torch.bool)
     content[special] = False
-    return Masking(tokenizer.mask_token_id, special, content.nonzero().squeeze(1))
+    return Masking(None if causal else tokenizer.mask_token_id, special, content.nonzero().squeeze(1))
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,18 @@ def mask(
     new = torch.where(kind < MASKED + RANDOM, words, original).masked_fill(kind < MASKED, mask_id)
     inputs = ids.scatter(1, places, torch.where(used, new, original))
     return Masked(inputs, places, original.masked_fill(~used, IGNORE))
+
+
+def following(ids: Tensor, predicted: Tensor) -> Masked:
+    """Rows as they are, each token asked for at the place before it, as a decoder learns them.
+
+    ids (rows, length) long; predicted (rows, length) bool: which tokens are asked for, the first of a row never.
+
+    >>> following(torch.tensor([[2, 7, 8, 0]]), torch.tensor([[True, True, True, False]])).labels
+    tensor([[   7,    8, -100]])
+    """
+    places = torch.arange(ids.shape[1] - 1, device=ids.device).expand(len(ids), -1)
+    return Masked(ids, places, ids[:, 1:].masked_fill(~predicted[:, 1:], IGNORE))
 
 
 def slots(length: int, share: float = 0.15) -> int:

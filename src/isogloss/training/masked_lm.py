@@ -1,8 +1,11 @@
-"""Masked language modelling: on streams of running text, as in pretraining, and on sentences, as in fine-tuning.
+"""Language modelling: on streams of running text, as in pretraining, and on sentences, as in fine-tuning.
 
 Pretraining (`masked_lm`) cuts streams of one length out of running text in one or many languages, or lays out whole
 texts of it in rows. Fine-tuning studies (Hussain & Dudev 2020) take a corpus as a set of sentences: an epoch of
 `masked_sentences` sees each of them once, in a new order. Held-out text is read by `isogloss.training.perplexities`.
+
+What is asked for are masked tokens, or in a decoder each token after those before it. One loss serves both: it takes
+places and their labels.
 
 The vocabulary head is computed only where there is a label. 15% of the places are asked for, while `model(ids).logits`
 scores every place against the whole vocabulary; with 119,547 word pieces that costs more than the twelve blocks below
@@ -24,11 +27,12 @@ from torch.nn.functional import cross_entropy
 
 from isogloss.errors import require
 from isogloss.seeds import seed_of
-from isogloss.stack.families import FAMILIES, trainable_family
+from isogloss.stack.families import FAMILIES
+from isogloss.stack.head import scores
 from isogloss.stack.packing import half_norms, unpadded
 from isogloss.stack.stack import table_arguments
 from isogloss.text.batches import Sentences, fit, layout_of, padded_rows
-from isogloss.text.masking import IGNORE, Masked, Masking, mask, slots
+from isogloss.text.masking import IGNORE, Masked, Masking, following, mask, slots
 from isogloss.text.sampling import ItemSampler, Sampler
 from isogloss.text.streams import Frame, lay_out, read_spans, texts_of
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
@@ -55,21 +59,23 @@ def masked_lm(
     ends: Mapping[str, Sequence[int]] | None = None,
     compiled: bool = False,
 ) -> Objective:
-    """Masked language modelling on text of one or many languages: on streams of it, or text by text.
+    """Language modelling on text of one or many languages: on streams of it, or text by text.
 
     streams: token ids of each language, (tokens,). Each step takes `batch` streams of `length` tokens, languages in
-    proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew. masking:
-    that of each language, whose marks are the same in all; starts: the ids that begin a word in each language,
-    (vocabulary,) bool, if words are to be masked whole. frame: the special tokens around a text, if a step takes
-    `batch` texts of at most `length` tokens instead, or those of a pair, if it takes texts in two, as `text_rows` lays
-    them out; ends: the ids that end a sentence in each language. Languages that share one model run through it
-    together, others each through its own. compiled: the loss is compiled for the device.
+    proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew, or all but
+    the first of each row or text where the masking is causal. masking: that of each language, whose marks are the same
+    in all; starts: the ids that begin a word in each language, (vocabulary,) bool, if words are to be masked whole.
+    frame: the special tokens around a text, if a step takes `batch` texts of at most `length` tokens instead, or those
+    of a pair, if it takes texts in two, as `text_rows` lays them out; ends: the ids that end a sentence in each
+    language. Languages that share one model run through it together, others each through its own. compiled: the loss is
+    compiled for the device.
 
     Where the models have a head for it, which pairs are neighbours is learned besides (Devlin et al. 2019). The mean
     loss of the pairs is added to that of the masked tokens in the gradient; the value is that of the tokens alone, and
     the head keeps the sum of the other.
     """
     names, head = list(streams), models.next_sentence
+    causal = masking[names[0]].causal
     alone = all(models.of(name) is models.of(names[0]) for name in names)
     sampler = row_sampler(streams, frame, length=length, exponent=exponent, seed=seed)
     drawing: dict[str, Any] = {"batch": batch, "length": length, "together": alone, "device": device}
@@ -92,6 +98,9 @@ def masked_lm(
         parts: list[tuple[str, dict[str, Tensor]]] = []
         for number, rows in rows_of(step):
             ids, name = rows.pop("ids"), names[number]
+            if causal:
+                parts.append((name, {**vars(following(ids, _same_text(ids, rows.get("texts")))), **rows}))
+                continue
             how: dict[str, Any] = {"mask_id": masking[name].mask_id, "pool": pools[name], "share": share}
             whole_words = begins[name][ids] if begins else None
             masked = mask(ids, ~special[ids], generator=generator, starts=whole_words, **how)
@@ -121,7 +130,7 @@ def masked_lm(
 
     encoders: dict[int, Any] = {id(encoder): encoder for encoder in (models.of(name).base_model for name in names)}
     packing = [value for value in encoders.values() if FAMILIES[value.config.model_type].packs]
-    around = unpadded(packing, length)
+    around = nullcontext if causal else unpadded(packing, length)
     if frame is not None:
         kind = models.of(names[0]).config.model_type
         require(packing, f"texts cannot share a row in the family {kind}; train it on streams")
@@ -262,23 +271,20 @@ def coins(seed: int, step: int, batch: int) -> np.ndarray:
     return np.random.default_rng(seed_of(seed, "coins", step)).random(batch) < 0.5
 
 
-def scores(model: Any, states: Tensor) -> Tensor:
-    """What the model's own head says of these states: (..., width) -> (..., vocabulary), before any softmax.
-
-    The states are the base model's output, which in pre-norm families is after the final norm.
-    """
-    for path in trainable_family(model.config).head:
-        states = model.get_submodule(path)(states)
-    return states
+def _same_text(ids: Tensor, texts: Tensor | None) -> Tensor:
+    """Which tokens follow one of their own text, (rows, length) bool; texts: -1 at padding, None for one text a row."""
+    if texts is None:
+        return torch.ones_like(ids, dtype=torch.bool)
+    return (texts == texts.roll(1, dims=1)) & (texts >= 0)
 
 
 def masked_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
-    """Cross entropy of the masked tokens in nats, summed; with a head, (2,), then that of the pairs.
+    """Cross entropy of the tokens that are asked for in nats, summed; with a head, (2,), then that of the pairs.
 
     rows: inputs (rows, length); places and labels (rows, k), or asked and labels (k,), numbers of places in all rows
     together; and what `table_arguments` takes. head: scores the states at `firsts`, whose labels are `neighbours`.
     """
-    given = table_arguments(model.base_model, trainable_family(model.config), rows)
+    given = table_arguments(model.base_model, FAMILIES.get(model.config.model_type), rows)
     states = model.base_model(input_ids=rows["inputs"], **given)[0]  # (rows, length, width)
     if "asked" in rows:
         states = torch.index_select(states.flatten(0, 1), 0, rows["asked"])  # (k, width)
@@ -336,12 +342,13 @@ def masked_sentences(
     attend_padding: bool = False,
     table: bool = False,
 ) -> Objective:
-    """Masked language modelling on `batch` sentences a step, padded to the longest of them.
+    """Language modelling on `batch` sentences a step, padded to the longest of them.
 
-    model: a `...ForMaskedLM`. The order of an epoch is a permutation drawn from the seed and its number; 15% of the
-    content tokens are predicted, masked anew at each step, by the same draws on every device. attend_padding: no
-    attention mask is given, so that padding is read as text. table: sentences are laid out several to a row, in few
-    shapes, so that an update can be captured.
+    model: a `...ForMaskedLM`, or a `...ForCausalLM` where the masking is causal. The order of an epoch is a permutation
+    drawn from the seed and its number; 15% of the content tokens are predicted, masked anew at each step, by the same
+    draws on every device, or all tokens but the first, the end of the sentence too. attend_padding: no attention mask
+    is given, so that padding is read as text. table: sentences are laid out several to a row, in few shapes, so that an
+    update can be captured.
     """
     few = f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name})"
     require(len(sentences) >= batch, f"{few}; give more sentences or a smaller batch")
@@ -358,9 +365,12 @@ def masked_sentences(
         chosen = order(epoch)[number * batch : (number + 1) * batch]
         tokens, text = padded_rows(chosen, starts, sentences.lengths)  # (rows, longest)
         ids = torch.from_numpy(np.where(text, sentences.ids[tokens], padding).astype(np.int64))
-        maskable = torch.from_numpy(content[tokens] & text)
-        generator = torch.Generator().manual_seed(seed_of(seed, "masks", step))
-        masked = mask(ids, maskable, mask_id=masking.mask_id, pool=masking.pool, generator=generator)
+        if masking.mask_id is None:
+            masked = following(ids, torch.from_numpy(text))
+        else:
+            generator = torch.Generator().manual_seed(seed_of(seed, "masks", step))
+            maskable = torch.from_numpy(content[tokens] & text)
+            masked = mask(ids, maskable, mask_id=masking.mask_id, pool=masking.pool, generator=generator)
         rows = dict(vars(masked))
         if table:
             rows = masked_table(masked, sentences.lengths[chosen], padding=padding)

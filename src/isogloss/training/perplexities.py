@@ -1,6 +1,7 @@
-"""Perplexity of masked tokens in held-out text: a probe over the steps of training.
+"""Perplexity of held-out text: a probe over the steps of training.
 
-`perplexity_probe` predicts the same tokens of every sentence each time it is taken. Three defects of the code of
+`perplexity_probe` predicts the same tokens of every sentence each time it is taken: masked ones, or in a decoder every
+content token after the first. Three defects of the code of
 Hussain & Dudev (2020) can be switched on, to see what each does to a curve: padding that is attended to
 (`attend_padding`), an evaluation that stops early (`limit`), and masks redrawn at each evaluation (`redraw`).
 
@@ -23,12 +24,13 @@ from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexity_interval, tokens_per
 from isogloss.measures.statistics import PARTS
 from isogloss.seeds import seed_of
-from isogloss.stack.families import trainable_family
+from isogloss.stack.families import FAMILIES, without_cache
+from isogloss.stack.head import scores
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import Sentences, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
-from isogloss.training.masked_lm import padding_id, scores
+from isogloss.training.masked_lm import padding_id
 from isogloss.training.probes import Probe, Reading, arithmetic
 
 SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
@@ -52,9 +54,10 @@ def perplexity_probe(
     pack: bool | None = None,
     rows: int = 16,
 ) -> Probe:
-    """Perplexity of masked models on sentences, corpus by corpus, per token, word and character.
+    """Perplexity of language models on sentences, corpus by corpus, per token, word and character.
 
-    model: a `...ForMaskedLM`, or one for each language by its code, all of one family; masking: likewise. dtype: of
+    model: a `...ForMaskedLM`, or a `...ForCausalLM` where the masking is causal; or one for each language by its code,
+    all of one family; masking: likewise. dtype: of
     autocast, none if absent. tokens: of a batch, which bounds memory; the default suits the device. pack: sentences lie
     end to end; by default in half precision on a GPU, where the family allows. None of these changes more than
     rounding, for the masks of a sentence are a function of the seed, its corpus (language and name) and its number
@@ -77,26 +80,32 @@ def perplexity_probe(
     sizes = [(maskings[each.language].count(each, limit), each.words, each.characters) for each in corpora]
     models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
     config, device = models[0].config, torch.device(device)
-    family = trainable_family(config)
-    if pack and (attend_padding or not family.packs):
+    family, causal = FAMILIES.get(config.model_type), next(iter(maskings.values())).causal
+    packs = family is not None and family.packs
+    cacheless = without_cache(models[0].base_model) if causal else {}
+    if pack and (attend_padding or not packs):
         why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
         half = (dtype or next(models[0].parameters()).dtype) in (torch.float16, torch.bfloat16)
-        pack = family.packs and not attend_padding and half and device.type == "cuda"
+        pack = packs and not attend_padding and half and device.type == "cuda"
     # Only its first position is asked for, where sentences lie end to end.
-    stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack else None
+    stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
     padding, room = padding_id(models[0]), tokens or (65_536 if device.type == "cuda" else 1_024)
 
     def prepare(corpus: Sentences, *number: int) -> Iterator[MaskedBatch]:
         """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
         own = maskings[corpus.language]
-        how: dict[str, Any] = {"mask_id": own.mask_id, "pool": own.pool.cpu().numpy(), "seed": key}
         home = device if len(corpus.ids) <= RESIDENT_TOKENS else torch.device("cpu")
         for first, ids, lengths in corpus.parts(limit):
-            inputs, chosen = fixed_masks(ids, lengths, content=own.content(ids), first=first, **how)
-            starts = np.cumsum(lengths) - lengths
+            starts, content = np.cumsum(lengths) - lengths, own.content(ids)
+            if own.mask_id is None:
+                inputs, chosen = ids, content
+                chosen[starts[lengths > 0]] = False  # nothing is before them
+            else:
+                how: dict[str, Any] = {"mask_id": own.mask_id, "pool": own.pool.cpu().numpy(), "seed": key}
+                inputs, chosen = fixed_masks(ids, lengths, content=content, first=first, **how)
             counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
             if attend_padding:
                 groups: Iterable[list[int]] = chunks(range(len(lengths)), rows)
@@ -115,6 +124,7 @@ def perplexity_probe(
                 asked = np.flatnonzero(chosen[places] & text)
                 labels = ids[places].reshape(-1)[asked].astype(np.int64)
                 owners = first + np.repeat(members, counts[members])
+                asked -= own.causal  # the state before a token predicts it
                 arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
                 yield MaskedBatch(given, *arrays).to(home)
 
@@ -127,7 +137,7 @@ def perplexity_probe(
         nats, owners = [], []
         with measuring(model), arithmetic(device, dtype), packed(encoder) if pack else nullcontext():
             for batch in (batch.to(device) for batch in batches):
-                states = encoder(**batch.inputs)[0].flatten(0, 1)[batch.asked]  # (k, width)
+                states = encoder(**batch.inputs, **cacheless)[0].flatten(0, 1)[batch.asked]  # (k, width)
                 for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
                     nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
                 owners.append(batch.owners)
@@ -154,7 +164,8 @@ def perplexity_probe(
             sets.append(("all" if target is None else "others", names, others))
         for language, name, members in sets:
             readings = perplexities(language, [sizes[i] for i in members], [losses[i] for i in members])
-            yield from (reading | ({"data": name} if name else {}) for reading in readings)
+            more = ({"data": name} if name else {}) | ({"method": "causal"} if causal else {})
+            yield from (reading | more for reading in readings)
 
     return Probe(every, take)
 
@@ -191,7 +202,7 @@ class MaskedBatch:
     """A batch, and what is asked of it.
 
     inputs: what the encoder takes. asked (k,): numbers of the states that are asked for, the batch's states flattened.
-    labels (k,): the ids there before masking. owners (k,): the sentence of the corpus each belongs to, on the host.
+    labels (k,): the ids to be predicted there. owners (k,): the sentence of the corpus each belongs to, on the host.
     """
 
     inputs: dict[str, Any]

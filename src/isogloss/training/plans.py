@@ -7,6 +7,8 @@
     reinit:1-2/torch   the same, drawn by PyTorch's default initialiser
     unfreeze:4/epoch   the last 4 blocks train in the first epoch, 4 more in each that follows, the embeddings after
     unfreeze:4/500     the same, every 500 steps
+    lora:8             of the blocks that train, only low-rank adapters do, of rank 8, beside every matrix (Hu et al.
+                       2022); nothing else of the model, only the head of a task
 
 Joined with `+` in any order: a layer is frozen as long as any part of the plan says so, and re-initialised blocks may
 be frozen too. `freeze:n` counts as in Jexus (2020) and Wu & Dredze (2019), `last:n` as in Hussain & Dudev (2020),
@@ -26,14 +28,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from isogloss.errors import InputError, require
-from isogloss.stack.edit import OWN, TORCH, freeze, reinitialise
+from isogloss.stack.edit import OWN, TORCH, add_adapters, freeze, reinitialise, train_adapters_only
 from isogloss.stack.stack import Stack
 
 FORMS = (
     "freeze:8 (embeddings and blocks 1 to 8; freeze:0 embeddings only, freeze:-1 nothing), "
     "last:6 (only the last 6 blocks train), train:3-6 (only blocks 3 to 6 train), "
     "reinit:1-2 (fresh weights in blocks 1 to 2; reinit:1-2/torch as PyTorch draws them by default), "
-    "unfreeze:4/epoch or unfreeze:4/500 (4 more blocks from the top every epoch or 500 steps)"
+    "unfreeze:4/epoch or unfreeze:4/500 (4 more blocks from the top every epoch or 500 steps), "
+    "lora:8 (only adapters of rank 8)"
 )
 _BLOCKS = "([0-9]{1,4})(?:-([0-9]{1,4}))?"
 SHAPES = {  # the numbers of each form; the steps of `unfreeze:4/epoch` are read as 0
@@ -42,6 +45,7 @@ SHAPES = {  # the numbers of each form; the steps of `unfreeze:4/epoch` are read
     "train": _BLOCKS,
     "reinit": f"{_BLOCKS}(?:/{TORCH})?",
     "unfreeze": "([0-9]{1,4})/(epoch|0*[1-9][0-9]{0,9})",
+    "lora": "([1-9][0-9]{0,3})",
 }
 
 
@@ -53,7 +57,7 @@ class Plan:
     blocks never train, -1 for nothing. last: at most this many of the highest blocks train. train: the first and last
     of the only blocks that train. unfreeze: this many more blocks train every `every` steps, or every epoch where that
     is None; it counts from the top of the model, whatever else is frozen. initialiser: what draws the fresh weights,
-    the model's `own` or `torch`.
+    the model's `own` or `torch`. lora: the rank of adapters, which alone train then, None for none.
     """
 
     reinit: tuple[int, ...] = ()
@@ -63,6 +67,7 @@ class Plan:
     every: int | None = None
     train: tuple[int, int] | None = None
     initialiser: str = OWN
+    lora: int | None = None
 
     @property
     def until(self) -> int | None:
@@ -79,6 +84,7 @@ class Plan:
         parts += [f"last:{self.last}"] if self.last is not None else []
         parts += [f"train:{self.train[0]}-{self.train[1]}"] if self.train is not None else []
         parts += [f"unfreeze:{self.unfreeze}/{self.every or 'epoch'}"] if self.unfreeze is not None else []
+        parts += [f"lora:{self.lora}"] if self.lora is not None else []
         return "+".join(parts) or "freeze:-1"
 
 
@@ -86,7 +92,7 @@ def parse_plan(text: str) -> Plan:
     """Read a plan; each form once, `reinit` as often as there are stretches of blocks.
 
     >>> parse_plan("reinit:1-2+freeze:0")
-    Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None, train=None, initialiser='own')
+    Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None, train=None, initialiser='own', lora=None)
     >>> str(parse_plan("unfreeze:4/epoch+reinit:3-4+reinit:1-2"))
     'reinit:1-4+unfreeze:4/epoch'
     """
@@ -120,6 +126,7 @@ def parse_plan(text: str) -> Plan:
         every=every or None,
         train=(forms["train"][0], forms["train"][-1]) if "train" in forms else None,
         initialiser=next(iter(drawn), OWN),
+        lora=forms["lora"][0] if "lora" in forms else None,
     )
 
 
@@ -132,6 +139,7 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
         last:n       depth - n
         train:a-b    a - 1, and the blocks above b besides (`Plan.until`)
         unfreeze:n   max(0, depth - n * (period + 1)), and -1 from the period after the one that reaches block 1
+        lora:r       0
 
     It never rises from one step to the next, so no weight is frozen again with momentum from before. A plan for layers
     that are not there is refused.
@@ -151,7 +159,7 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
             raise InputError(
                 f"the plan {plan} asks for {number} blocks in {form}, but the model has {depth}; name at most {depth}"
             )
-    numbers = [plan.freeze]
+    numbers = [plan.freeze if plan.lora is None else max(0, plan.freeze)]
     if plan.last is not None:
         numbers.append(depth - plan.last)
     if plan.train is not None:
@@ -165,8 +173,9 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
 def apply_plan(
     stack: Stack, plan: Plan, *, epoch: int, seed: int, hold: Callable[..., None] | None = None
 ) -> Callable[[int], None]:
-    """Re-initialise the plan's blocks in the stack's own model at once; returns what `train` takes as `plan`.
+    """Re-initialise the plan's blocks and add its adapters, in the stack's own model; returns `plan` of `train`.
 
+    To be called before the optimiser is made, which must know the adapters.
     epoch: steps in an epoch; seed: of the fresh weights, which are those of `reinitialise(stack, blocks, seed=seed)`;
     hold: told which layers are frozen, `hold(n, until=last)`, whenever that changes.
     The function returned is called with the number of each update before it is made, and says by `requires_grad` what
@@ -179,6 +188,8 @@ def apply_plan(
     frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for layers that are not there
     if plan.reinit:
         reinitialise(stack, plan.reinit, seed=seed, initialiser=plan.initialiser, in_place=True)
+    if plan.lora is not None:
+        add_adapters(stack, plan.lora, seed=seed)
     frozen: int | None = None
 
     def before(step: int) -> None:
@@ -186,6 +197,8 @@ def apply_plan(
         now = frozen_at(plan, step, depth=depth, epoch=epoch)
         if now != frozen:
             freeze(stack, now, until=plan.until)
+            if plan.lora is not None:
+                train_adapters_only(stack.language_model or stack.model)
             if hold is not None:
                 hold(now, until=plan.until)
             frozen = now

@@ -16,7 +16,7 @@ that runs, saves and loads by itself. The output layer is tied to the word embed
 import copy
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from torch import nn
 
 from isogloss.errors import InputError
 from isogloss.seeds import seed_of, seeded
-from isogloss.stack.families import trainable_family
+from isogloss.stack.families import language_model_class, trainable_family
 from isogloss.stack.load import quietly
 from isogloss.stack.stack import Stack, whole_stack
 from isogloss.training.probes import Reading
@@ -122,12 +122,9 @@ def build(
     >>> both.of("nl").bert.encoder.layer[0] is both.of("en").bert.encoder.layer[0]  # doctest: +SKIP
     True
     """
-    from transformers import AutoModelForMaskedLM
-
     given = config if isinstance(config, Mapping) else dict.fromkeys(languages, config)
     configs = {language: given[language] for language in languages}
     first = configs[languages[0]]
-    trainable_family(first)
     for language, each in configs.items():
         if sharing.embeddings and each.vocab_size != first.vocab_size:
             raise InputError(
@@ -141,7 +138,7 @@ def build(
     models: dict[str, Any] = {}
     for language in languages[:1] if sharing.everything else languages:
         with seeded(seed_of(seed, "weights", language)):
-            model = AutoModelForMaskedLM.from_config(configs[language], dtype=torch.float32)
+            model = language_model_class(first).from_config(configs[language], dtype=torch.float32)
         models[ALL if sharing.everything else language] = model
         if language != languages[0]:
             _share(models[languages[0]], model, sharing)
@@ -184,7 +181,8 @@ def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> 
     The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
     """
     model = languages.of(language)
-    return whole_stack(model.base_model, trainable_family(model.config), tokenizer, name)
+    stack = whole_stack(model.base_model, trainable_family(model.config), tokenizer, name)
+    return replace(stack, language_model=model)
 
 
 def _share(giver: Any, taker: Any, sharing: Sharing) -> None:

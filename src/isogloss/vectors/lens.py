@@ -147,7 +147,7 @@ class Lens:
         }
         _, chosen = fixed_masks(ids, text.lengths.numpy(), seed=seed, first=int(text.rows[0]), **how)
         asked = torch.from_numpy(chosen)
-        return replace(text, ids=text.ids.masked_fill(asked, masking.mask_id), content=asked)
+        return replace(text, ids=text.ids.masked_fill(asked, int(how["mask_id"])), content=asked)
 
     def asked_of_prompts(self, asked: PromptSet) -> Iterator[Asked]:
         """Batches of prompts, read where the word would begin; those that are longer than the model reads are left out.
