@@ -363,6 +363,11 @@ def test_a_gguf_file_is_a_model(tmp_path):
         ids = torch.tensor([stack.tokenizer(TEXT[0])["input_ids"]])
         states = model(input_ids=ids, output_hidden_states=True).hidden_states[1][0]
     torch.testing.assert_close(ig.vectors(stack, Corpus("en", TEXT[:1]), unit="token")[1], states, atol=1e-5, rtol=0)
+    stack.model.save_pretrained(tmp_path / "saved")
+    stack.tokenizer.save_pretrained(tmp_path / "saved")
+    saved = load(tmp_path / "saved", device="cpu")
+    one = Corpus("en", TEXT[:1])
+    assert torch.equal(ig.vectors(saved, one), ig.vectors(stack, one)), "a plain model, which can be saved"
     file.write_bytes(file.read_bytes()[:-2000])
     with pytest.raises(InputError, match="is damaged or cut off, or no GGUF file"):
         load(file)

@@ -302,6 +302,8 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, head: b
                 source, config=config, dtype=dtype, output_loading_info=True, **stored, **options
             )
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
+            if packed_file is not None:  # its weights are unpacked now: a plain model, which can be saved
+                del model.hf_quantizer, model.config.quantization_config
         except InputError:
             raise
         except SafetensorError as error:
