@@ -14,6 +14,8 @@ long and 50 on average: isogloss puts several texts into a row, Trainer pads the
 The text is made up: independent draws, the k-th word in proportion to 1/k. Speed does not depend on it, and the loss
 has somewhere to fall to. Warm-up steps are left out of the time everywhere. `loss` is the mean of a few steps up to
 the same step on every line, so the lines should agree within a few hundredths; masks and the order of rows differ.
+`share of the peak` is the arithmetic that real tokens need (`useful_flops`), over what the GPU could do in that time by
+its vendor's datasheet.
 
     python -m benchmarks.pretraining [--device cuda] [--texts] [--only ours] [--profile] [--out rows.json]
     python -m benchmarks.pretraining --device cpu --depth 2 --width 64 --vocabulary 2000 --batch 8 --steps 5
@@ -49,6 +51,8 @@ LANGUAGE = "en"
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 RATE, BETAS, EPSILON, WEIGHT_DECAY, CLIP = 1e-3, (0.9, 0.98), 1e-6, 0.01, 1.0
 CONTENDERS = ("ours", "trainer", "trainer-compiled")
+PEAKS = {"H200": 989e12, "H100": 989e12, "A100": 312e12}  # of a GPU in bfloat16, dense, in FLOP/s
+MASKED = 0.15
 SIZES = {  # on a GPU, on a CPU
     "depth": (12, 2), "width": (384, 64), "vocabulary": (32_000, 2_000), "batch": (512, 8), "steps": (100, 5),
     "warm_up": (20, 2), "workers": (8, 0),
@@ -139,6 +143,27 @@ def mean_length(case):
     return len(np.load(case.text, mmap_mode="r")) / len(Rows(case))
 
 
+def useful_flops(model, tokens):
+    """Floating-point operations of an update for each token of texts of so many tokens: of products of matrices alone.
+
+    Two for each weight of the blocks, the states of two products of attention, and at masked tokens the head; twice as
+    many again for the gradients.
+    """
+    config = model.config
+    blocks = [weight for name, weight in model.base_model.named_parameters() if "layer" in name and weight.dim() == 2]
+    weights = sum(weight.numel() for weight in blocks if len(weight) != config.vocab_size)
+    head = config.hidden_size * (config.vocab_size + config.hidden_size)
+    attention = 2 * config.num_hidden_layers * config.hidden_size * tokens
+    return 3 * 2 * (weights + attention + MASKED * head)
+
+
+def share_of_peak(flops):
+    """So many operations a second as a share of what this GPU can do; empty where that is not known."""
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    peak = next((peak for gpu, peak in PEAKS.items() if gpu in name), None)
+    return "" if peak is None else f"{flops / peak:.1%}"
+
+
 class Listener(transformers.TrainerCallback):
     """Tells the clock of Trainer's updates and keeps its losses."""
 
@@ -226,7 +251,7 @@ def run_trainer(case, *, workers=0, compiled=False):
         save_strategy="no", report_to="none", disable_tqdm=True, seed=0,
     )  # fmt: skip
     listener = Listener(Clock(case.device, case.warm_up, case.last))
-    collator = transformers.DataCollatorForLanguageModeling(make_tokenizer(case.vocabulary), mlm_probability=0.15)
+    collator = transformers.DataCollatorForLanguageModeling(make_tokenizer(case.vocabulary), mlm_probability=MASKED)
     trainer = transformers.Trainer(
         model=fresh(case).of(LANGUAGE), args=arguments, data_collator=collator,
         train_dataset=Rows(case), callbacks=[listener],
@@ -293,17 +318,15 @@ def compare(case, given):
     return found
 
 
-def print_table(found):
-    """A Markdown table; a ratio is isogloss's speed over that line's."""
+def print_table(found, flops):
+    """A Markdown table; a ratio is isogloss's speed over that line's. flops: useful ones of a token."""
     ours = next((one.tokens_per_second for one in found if one.name == "isogloss"), float("nan"))
-    print("\n| | tokens/s | ms a step | isogloss over it | peak GPU memory, GB | loss | timed steps |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
+    heads = ("tokens/s", "ms a step", "isogloss over it", "share of the peak", "GPU memory, GB", "loss", "timed steps")
+    print(f"\n| | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}")
     for one in found:
-        print(
-            f"| {one.name} | {one.tokens_per_second:,.0f} | {one.milliseconds:.1f} "
-            f"| {ours / one.tokens_per_second:.2f} | {one.memory:.1f} | {one.loss:.3f} | {one.steps} |",
-            flush=True,
-        )
+        speed, peak = one.tokens_per_second, share_of_peak(flops * one.tokens_per_second)
+        cells = (f"{speed:,.0f}", f"{one.milliseconds:.1f}", f"{ours / speed:.2f}", peak, f"{one.memory:.1f}")
+        print(f"| {' | '.join((one.name, *cells, f'{one.loss:.3f}', str(one.steps)))} |", flush=True)
 
 
 def read_arguments():
@@ -346,9 +369,10 @@ def main():
             "versions": f"torch {torch.__version__}, transformers {transformers.__version__}",
         }
         print("; ".join(facts.values()) + "\n", flush=True)
+        flops = useful_flops(model, mean_length(case))
         found = compare(case, given)
     done = [one for one in found if one is not None]
-    print_table(done)
+    print_table(done, flops)
     if given.out:
         given.out.write_text(json.dumps(facts | {"rows": [asdict(one) for one in done]}, indent=1), encoding="utf-8")
     if len(done) < len(found):
