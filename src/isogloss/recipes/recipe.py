@@ -285,7 +285,11 @@ Seed = Annotated[
     int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0, below=2**63)
 ]
 Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
-Dtype = Annotated[str | None, Option("float32, bfloat16 or float16; default float32 on a CPU, else bfloat16", COMPUTE)]
+ReadingDevice = Annotated[str, Option("auto, cpu, cuda or mps; split: all GPUs, then memory, then disk", COMPUTE)]
+Dtype = Annotated[
+    str | None,
+    Option("float32, bfloat16, float16, int8 or int4; default float32 on a CPU, else bfloat16", COMPUTE),
+]
 Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
 Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
 

@@ -61,7 +61,7 @@ def tokens(
     sample: Annotated[options.PositiveInt, "most sentences of each text, drawn by seed"] = 2000,
     revision: options.Revision = None,
     seed: options.Seed = 0,
-    device: options.Device = "auto",
+    device: options.ReadingDevice = "auto",
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
