@@ -458,8 +458,17 @@ def test_a_model_that_waits_in_memory_is_read_and_its_first_token_found():
     assert torch.equal(ig.vectors(stack, CORPUS), expected)
 
 
-def test_what_a_machine_cannot_do_is_refused_in_a_sentence(tiny):
-    with pytest.raises(InputError, match="--dtype int4 needs an NVIDIA GPU and the package bitsandbytes"):
+@pytest.mark.parametrize(("dtype", "most"), [("int8", 0.05), ("int4", 0.3)])
+def test_weights_in_few_bits_are_read(dtype, most):
+    pytest.importorskip("bitsandbytes")
+    whole, few = load("mini", device="cpu"), load("mini", dtype=dtype, device="cpu")
+    assert 1e-3 < error(*(ig.vectors(stack, CORPUS)[6] for stack in (few, whole))) < most
+    assert few.fingerprint != whole.fingerprint and few.family == whole.family
+
+
+def test_what_a_machine_cannot_do_is_refused_in_a_sentence(tiny, monkeypatch):
+    monkeypatch.setattr(loading, "find_spec", lambda module: None)
+    with pytest.raises(InputError, match="--dtype int4 needs the package bitsandbytes, .*: pip install bitsandbytes"):
         load(tiny("llama"), dtype="int4", device="cpu")
     with pytest.raises(InputError, match="'split' is not known, as split is for commands that only read a model"):
         loading.load_masked_lm(tiny("bert"), device="split")

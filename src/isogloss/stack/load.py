@@ -45,7 +45,7 @@ OPTIONAL = {
     "gguf": ("gguf", "gguf"),
 }
 SPLIT = "split"  # the device of a model whose blocks are spread over all GPUs, memory and disk
-QUANTISED = {"int8": 8, "int4": 4}
+QUANTISED = {"int8": torch.float16, "int4": torch.bfloat16}  # what bitsandbytes computes in
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -61,8 +61,8 @@ def load(
     name: an embedded model (`mini`), a folder in `from_pretrained` format, a GGUF file, whose weights are unpacked to
     the computing precision (`isogloss[gguf]`), or a hub id. A model that memory cannot hold is refused before it is
     loaded. dtype: computing precision; by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU.
-    `int8` and `int4` keep the weights so, and compute in bfloat16 (bitsandbytes, on an NVIDIA GPU). device: auto, cpu,
-    cuda or mps; `split` spreads the blocks over all GPUs, and what these cannot hold over memory and then disk.
+    `int8` and `int4` keep the weights so, and compute in half precision (bitsandbytes). device: auto, cpu, cuda or
+    mps; `split` spreads the blocks over all GPUs, and what these cannot hold over memory and then disk.
     """
     return _load(name, revision, dtype, device, head="none")
 
@@ -230,11 +230,11 @@ def _load(
         folder = tempfile.TemporaryDirectory(prefix="isogloss-")  # for weights that are not in a file as they are used
         placement = {"device_map": "auto", "offload_folder": folder.name}
     if dtype in QUANTISED:
-        here = hardware.type == "cuda" and find_spec("bitsandbytes") is not None
-        require(here, f"--dtype {dtype} needs an NVIDIA GPU and the package bitsandbytes, which are not both here")
+        missing = f"--dtype {dtype} needs the package bitsandbytes, which is not here: pip install bitsandbytes"
+        require(find_spec("bitsandbytes") is not None, missing)
         from transformers import BitsAndBytesConfig
 
-        dtype, kind = torch.bfloat16, f"load_in_{QUANTISED[str(dtype)]}bit"
+        kind, dtype = f"load_in_{str(dtype)[3:]}bit", QUANTISED[str(dtype)]
         quantised = BitsAndBytesConfig(**{kind: True}, bnb_4bit_compute_dtype=dtype)
         placement = {"device_map": {"": hardware}, **placement, "quantization_config": quantised}
     model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), head=head, **placement)
