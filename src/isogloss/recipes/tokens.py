@@ -13,7 +13,6 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import log2
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError, require
+from isogloss.measures.perplexity import bits_of_perplexity, bits_per_byte
 from isogloss.measures.statistics import PARTS, Interval, ratio_interval
 from isogloss.progress import progress
 from isogloss.recipes import recipe as options
@@ -198,12 +198,12 @@ def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
             batch = whole.take([kept[member] for member in members])
             parts = batch.rows % sums.shape[1]
             nats = sentence_nats(stack, head, batch)
-            sizes = [len(corpus.sentences[number].encode("utf-8", "surrogatepass")) for number in batch.rows.tolist()]
+            sizes = [_bytes(corpus.sentences[number]) for number in batch.rows.tolist()]
             sums.index_add_(1, parts, torch.stack([nats, torch.tensor(sizes, dtype=torch.float64)]))
             read += len(members)
             progress(f"reading {corpus.language}", read, len(corpus))
     require(read, f"every sentence of {corpus.language} is longer than {stack.name} reads")
-    return ratio_interval(sums[0] / np.log(2), sums[1], n=read).clipped(0, np.inf)
+    return bits_per_byte(*sums, n=read)
 
 
 def sentence_nats(stack: Stack, head: Any, batch: Batch) -> Tensor:
@@ -241,7 +241,11 @@ def masked_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
     how: dict[str, Any] = {"masking": masking_of(stack.tokenizer), "device": stack.device}
     probe = perplexity_probe(stack.language_model, [sentences], every=1, seed=seed, **how)
     reading = next(each for each in probe.take() if each["unit"] == "character")
-    rate = sum(map(len, corpus)) / sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in corpus)
-    value, low, high = (log2(reading[end]) * rate for end in ("value", "low", "high"))
-    parts = tuple(log2(part) * rate for part in reading.get("parts", ()))
+    text = {"characters": sum(map(len, corpus)), "size": sum(map(_bytes, corpus))}
+    value, low, high = (bits_of_perplexity(reading[end], **text) for end in ("value", "low", "high"))
+    parts = tuple(bits_of_perplexity(part, **text) for part in reading.get("parts", ()))
     return Interval(value, low, high, reading["n"], parts=parts)
+
+
+def _bytes(sentence: str) -> int:
+    return len(sentence.encode("utf-8", "surrogatepass"))
