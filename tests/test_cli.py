@@ -82,6 +82,17 @@ def test_report_makes_the_page_again_and_one_over_several_runs(isogloss, sides, 
     assert "bert" in text and "roberta" in text
 
 
+def test_several_models_are_one_run_and_one_page(isogloss, sides, tiny):
+    options = given(sides, "--out", sides / "run", "--points", 0)
+    code, shown, told = isogloss("map", tiny("bert"), tiny("roberta"), *options)
+    assert code == 0, told
+    assert "bert: " in shown and "roberta: " in shown and read_facts(sides / "run")["model"] == "bert, roberta"
+    page = (sides / "run" / "report.html").read_text(encoding="utf-8")
+    assert page.count('<div class="card verdict') == 2
+    assert isogloss("map", tiny("bert"), tiny("roberta"), *options, "--resume")[0] == 0
+    one_sentence(isogloss("map", tiny("bert"), *options, "--resume"), "was begun differently", "arguments model")
+
+
 def test_without_out_every_run_has_its_own_folder(undrawn, sides, tiny, monkeypatch):
     monkeypatch.chdir(sides)
     for _ in range(2):

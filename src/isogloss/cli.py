@@ -193,10 +193,14 @@ def recipe_command(name: str) -> Any:
 
     recipe = find_recipe(name)
 
-    def run(out: str | None, resume: bool, quiet: bool, **given: Any) -> None:
+    def run(out: str | None, resume: bool, quiet: bool, more: Sequence[str] = (), **given: Any) -> None:
+        given |= {"model": [given["model"], *more]} if more else {}
         carry_out(partial(recipe.run, given), Path("runs") / name, out=out, resume=resume, quiet=quiet)
 
-    return with_parameters(run, recipe_parameters(recipe), name, recipe.call.__doc__)
+    first, *rest = recipe_parameters(recipe)
+    more = typer.Argument(help="more models, to be compared on the same text")
+    several = [keyword("more", Annotated[list[str], more], [])] if next(iter(recipe.options.values())).several else []
+    return with_parameters(run, [first, *several, *rest], name, recipe.call.__doc__)
 
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and what it costs; run nothing")]

@@ -42,7 +42,7 @@ def test_entropy_is_that_of_the_definition_and_of_certainty_none():
 
 def test_shares_of_groups_sum_to_one():
     groups = torch.tensor([0, 2, 2, 0, 1, 1, 0, 2, 2, 2, 0])
-    found = group_shares(CHANCES, groups, 3)
+    found = group_shares(CHANCES, torch.nn.functional.one_hot(groups, 3).double())
     for place in range(5):
         for number in range(3):
             own = (p for p, piece in zip(probabilities(place), groups.tolist(), strict=True) if piece == number)

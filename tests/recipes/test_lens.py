@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -143,6 +144,7 @@ def test_a_masked_model_is_asked_at_its_masks():
     assert set(seen.tolist()) == {tokenizer.mask_token_id} and len(seen) > 50
     table = ig.lens(stack, ig.Corpus("en", TEXT), lexicon=[WORDS], shots=1, sample=4)
     assert {"text", "translation"} <= set(table.task)
+    assert set(table[table.task == "text"].unit) == {"masked token"}
 
 
 def test_prompts_that_are_too_long_are_left_out_with_a_note(tmp_path):
@@ -154,6 +156,27 @@ def test_prompts_that_are_too_long_are_left_out_with_a_note(tmp_path):
     assert note.startswith("translation from en to nl was left out: every prompt is longer than the model reads")
 
 
+def test_dictionaries_are_asked_once_whatever_the_number_of_texts(tmp_path):
+    stack = wrap(tiny_language_model("gpt2"), tiny_tokenizer())
+    texts = [ig.Bitext((ig.Corpus("en", TEXT), ig.Corpus("nl", TEXT)), name=name) for name in ("one", "two")]
+    how = {"lexicon": [WORDS], "layers": "3", "shots": 3}
+    table = ig.lens(stack, *texts, **how, out=tmp_path / "run")
+    alone = ig.lens(stack, texts[0], **how)
+    asked, same = (each[each.task == "translation"].reset_index(drop=True) for each in (table, alone))
+    pd.testing.assert_frame_equal(asked, same)
+    assert set(asked.data) == {""} and set(table[table.task != "translation"].data) == {"one", "two"}
+
+
+def test_prompts_with_fewer_examples_are_noted(tmp_path):
+    stack = wrap(tiny_language_model("gpt2"), tiny_tokenizer())
+    for shots in (3, 4):
+        how = {"lexicon": [WORDS], "layers": "3", "shots": shots, "out": tmp_path / str(shots)}
+        ig.lens(stack, ig.Corpus("en", TEXT), **how)
+    assert not read_facts(tmp_path / "3")["notes"], "three others are left"
+    (note,) = read_facts(tmp_path / "4")["notes"]
+    assert note.startswith("translation from en to nl: 4 of 4 prompts have fewer than 4 examples")
+
+
 def test_links_of_the_text_make_the_dictionaries():
     lexicons = linked_lexicons(ig.embedded(("en", "nl", "de")), "en")
     assert [(own.source, own.target) for own in lexicons] == [("en", "nl"), ("en", "de")]
@@ -161,8 +184,6 @@ def test_links_of_the_text_make_the_dictionaries():
 
 
 def test_a_run_is_resumed_and_leaves_its_grids(tmp_path):
-    import pandas as pd
-
     stack = wrap(tiny_language_model("gpt2"), tiny_tokenizer())
     given = {"lexicon": [WORDS], "sample": 4, "layers": "0,3", "out": tmp_path / "run"}
     table = ig.lens(stack, ig.Corpus("en", TEXT), **given)

@@ -1,4 +1,6 @@
+import gc
 import json
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 import torch
 from benchmarks.invented import invented
 from scipy import stats
+from transformers import ByT5Tokenizer
 
 import isogloss as ig
 from isogloss.errors import InputError
@@ -17,10 +20,11 @@ from isogloss.measures.word_alignment import ALIGNERS, align_words, alignment_er
 from isogloss.progress import listening
 from isogloss.recipes import map as map_recipe
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits
-from isogloss.report import verdict
+from isogloss.report import verdict, write_page
 from isogloss.runs.table import KEY
 from isogloss.text.vocabulary import vocabulary
 from isogloss.text.words import words_of
+from tiny_models import tiny_config, tiny_model
 
 LANGUAGES = ("qaa", "qab", "qac")
 
@@ -393,3 +397,56 @@ def test_poolings_and_the_normed_top_are_those_of_vectors(tiny, bitext):
         ig.map(stack, text, pooling="first")
     with pytest.raises(InputError, match="--normed-top takes a whole model"):
         ig.map(ig.chain(ig.load(tiny("bert"), device="cpu")), text, normed_top=True)
+
+
+def test_several_models_are_one_table_and_a_run_each(tiny, bitext, tmp_path, monkeypatch):
+    models, how = [Path(tiny("bert")), Path(tiny("llama"))], {"sample": 20, "points": 0}
+    alone = [ig.map(model, bitext, **how, out=tmp_path / model.name) for model in models]
+    alive = weakref.WeakSet()
+
+    def load(*args, **kwargs):
+        gc.collect()
+        assert not alive, "two models in memory at once"
+        stack = ig.load(*args, **kwargs)
+        alive.add(stack.model)
+        return stack
+
+    monkeypatch.setattr(map_recipe, "load", load)
+
+    def stop(stage, done, total):
+        if stage.startswith("comparing") and list((tmp_path / "both").glob("jobs/llama/rows.csv")):
+            raise Stop
+
+    with pytest.raises(Stop), listening(stop):
+        ig.map(models, bitext, **how, out=tmp_path / "both")
+    both = ig.map(models, bitext, **how, out=tmp_path / "both", resume=True)
+    pd.testing.assert_frame_equal(both, pd.concat(alone, ignore_index=True), check_exact=True)
+    pd.testing.assert_frame_equal(ig.map(models, bitext, **how), both, check_exact=True)
+    facts, *own = (json.loads((tmp_path / name / "run.json").read_text()) for name in ("both", "bert", "llama"))
+    assert facts["model"] == "bert, llama" and facts["arguments"]["model"] == ",".join(map(str, models))
+    assert facts["hashes"] == {"bert": own[0]["hashes"], "llama": own[1]["hashes"]}
+
+
+def test_several_models_are_compared_on_what_all_have(stack, bitext, tmp_path):
+    deeper = tiny_config("llama", 400)
+    deeper.num_hidden_layers = 5
+    slow = ig.wrap(tiny_model(deeper), ByT5Tokenizer(), name="a/slow")
+    ig.map([stack, slow], bitext, sample=20, points=0, out=tmp_path / "run")
+    first, left_out, second = verdict(tmp_path / "run")
+    assert first.startswith("bert (3 layers): ") and second.startswith("a-slow (5 layers): ") and "P@1" in first
+    assert left_out.startswith("Left out of bert") and "Word agreement" in left_out
+    notes = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]
+    assert any(note.startswith("a-slow: sentences alone were compared") for note in notes)
+    page = write_page([tmp_path / "run"], tmp_path / "run", figures=False).read_text(encoding="utf-8")
+    assert left_out in page and '"name":"bert","depth":3' in page and '"name":"a/slow","depth":5' in page
+
+
+def test_models_of_one_name_or_none_are_refused_and_a_list_of_one_is_that_one(stack, bitext, tmp_path):
+    with pytest.raises(InputError, match="two models are called .*; their rows could not be told apart"):
+        ig.map([stack, stack], bitext, out=tmp_path / "run")
+    with pytest.raises(InputError, match="the list of models is empty"):
+        ig.map([], bitext, out=tmp_path / "run")
+    with pytest.raises(InputError, match="there is no folder ./nowhere"):
+        ig.map([stack, "./nowhere"], bitext, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+    pd.testing.assert_frame_equal(ig.map([stack], bitext, sample=20), ig.map(stack, bitext, sample=20))

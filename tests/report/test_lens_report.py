@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from isogloss.errors import InputError
-from isogloss.recipes.lens import GRID
+from isogloss.recipes.lens import GRID, MASKED
 from isogloss.report import verdict, write_page
 from isogloss.report.page import read_run, view_of
 from isogloss.runs.run import start
@@ -38,14 +38,18 @@ def rows(*, words=WORDS, lead=(0.0, 0.25, -0.5)):
 
 def test_the_verdict_says_where_the_pivot_is_ahead():
     assert verdict(frame(rows()), "lens") == [
-        "The next token (of a masked model, the masked one) has a probability of 0.300 [0.290, 0.310], where "
-        "chance gives 0.005, at layer 2, averaged over 2 languages, and of 0.010 at layer 0; half of what the top "
-        "gives is reached at layer 1.",
+        "The next token has a probability of 0.300 [0.290, 0.310], where chance gives 0.005, at layer 2, averaged over "
+        "2 languages, and of 0.010 at layer 0; half of what the top gives is reached at layer 1.",
         "Translations (40 prompts each, 1 pair of languages): at layer 2 the word asked for has a probability of 0.600 "
         "[0.580, 0.620], where chance gives 0.010.",
         "Translations: on the way it is nearer to English, which no prompt shows, at layer 1: its word has 0.300 "
         "[0.280, 0.320], where chance gives 0.010, against 0.050 [0.030, 0.070] of the word asked for, at layer 1.",
     ]
+
+
+def test_the_verdict_says_that_tokens_were_masked():
+    made = [{**each, "unit": MASKED} for each in rows() if each["task"] == "text"]
+    assert verdict(frame(made), "lens")[0].startswith("The masked token has a probability of 0.300")
 
 
 def test_the_verdict_says_where_it_never_is_and_where_the_task_is_not_done():

@@ -1,14 +1,18 @@
 """Models of any architecture: where their parts are is found in them, and what is read is what they compute."""
 
 import copy
+import gc
 import hashlib
 import shutil
 import sys
+import tempfile
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 
+import accelerate
+import psutil
 import pytest
 import torch
 import transformers
@@ -21,6 +25,7 @@ import tiny_models
 from isogloss.errors import InputError
 from isogloss.stack import FAMILIES, Family, families, load, wrap
 from isogloss.stack.families import without_cache
+from isogloss.stack.head import head_of
 from isogloss.stack.load import SENTENCE, _prepending
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
@@ -403,3 +408,76 @@ def test_the_text_half_of_a_model_that_also_sees_is_read():
     stack = wrap(tiny_model(config), tokenizer)
     assert (stack.family.blocks, stack.width, stack.max_length) == ("language_model.layers", 32, 64)
     assert max(errors(stack, pack=False)) < 1e-5 and max(errors(stack, pack=True)) < 1e-5
+
+
+def offloaded(folder, monkeypatch, read=load):
+    """A model of which about half has room in memory."""
+    size = sum(file.stat().st_size for file in Path(folder).glob("*.safetensors"))
+    with monkeypatch.context() as patch:
+        patch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=size // 2, total=size))
+        return read(folder, device="split")
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2", "llama", "gpt2", "m2m_100"])
+def test_a_model_that_is_partly_on_disk_is_read_as_one_in_memory(tiny, monkeypatch, family):
+    whole, split = load(tiny(family), device="cpu"), offloaded(tiny(family), monkeypatch)
+    assert any(weight.is_meta for weight in split.blocks[-1].parameters()) and split.device == torch.device("cpu")
+    assert (split.family, split.fingerprint, split.notes) == (whole.family, whole.fingerprint, whole.notes)
+    with torch.no_grad():
+        states, read = (stack.read(batch_of(stack)) for stack in (whole, split))
+        assert all(torch.equal(states[cut], read[cut]) for cut in whole.cuts)
+        assert torch.equal(split.read(batch_of(split), [1])[1], states[1]), "a low cut by itself"
+        if whole.family.cuts and whole.family.kind == "encoder":
+            upper = split[2:].read(batch_of(split), [DEPTH], hidden=states[2])[DEPTH]
+            assert error(upper, states[DEPTH]) < 1e-5
+
+
+def test_a_head_on_disk_says_what_one_in_memory_says(tmp_path, monkeypatch):
+    for tied in (False, True):
+        folder = tmp_path / str(tied)
+        tiny_models.tiny_language_model("llama", tied=tied).save_pretrained(folder)
+        tiny_tokenizer().save_pretrained(folder)
+        read = loading.load_language_model
+        stacks = read(folder, device="cpu"), offloaded(folder, monkeypatch, read)
+        scores = [head_of(stack)(stack.read(batch_of(stack))[2]) for stack in stacks]
+        assert any(weight.is_meta for weight in stacks[1].language_model.parameters()) and torch.equal(*scores)
+
+
+def test_the_folder_of_weights_on_disk_is_gone_with_their_model(tmp_path, monkeypatch):
+    """Files are read as they are, in any precision; experts that a model keeps as one weight are written once more."""
+    tiny_model(tiny_config("mixtral", len(tiny_tokenizer()))).bfloat16().save_pretrained(tmp_path / "half")
+    tiny_tokenizer().save_pretrained(tmp_path / "half")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    split = offloaded(tmp_path / "half", monkeypatch)
+    assert list(tmp_path.glob("temporary/*/*"))
+    whole = load(tmp_path / "half", device="cpu")
+    assert torch.equal(*(ig.vectors(stack, CORPUS) for stack in (split, whole)))
+    assert split.fingerprint == whole.fingerprint
+    del split
+    gc.collect()
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_model_that_waits_in_memory_is_read_and_its_first_token_found():
+    model = trained_decoder(first=True)
+    expected = ig.vectors(wrap(model, with_bos(added=False)), CORPUS)
+    stack = wrap(accelerate.cpu_offload(model, execution_device="cpu"), with_bos(added=False))
+    assert all(weight.is_meta for weight in stack.model.parameters()) and stack.notes
+    assert torch.equal(ig.vectors(stack, CORPUS), expected)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("int8", 0.05), ("int4", 0.3)])
+def test_weights_in_few_bits_are_read(dtype, most):
+    pytest.importorskip("bitsandbytes")
+    whole, few = load("mini", device="cpu"), load("mini", dtype=dtype, device="cpu")
+    assert 1e-3 < error(*(ig.vectors(stack, CORPUS)[6] for stack in (few, whole))) < most
+    assert few.fingerprint != whole.fingerprint and few.family == whole.family
+
+
+def test_what_a_machine_cannot_do_is_refused_in_a_sentence(tiny, monkeypatch):
+    monkeypatch.setattr(loading, "find_spec", lambda module: None)
+    with pytest.raises(InputError, match="--dtype int4 needs the package bitsandbytes, .*: pip install bitsandbytes"):
+        load(tiny("llama"), dtype="int4", device="cpu")
+    with pytest.raises(InputError, match="'split' is not known, as split is for commands that only read a model"):
+        loading.load_masked_lm(tiny("bert"), device="split")

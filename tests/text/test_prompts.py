@@ -58,8 +58,8 @@ def test_gaps_stand_where_the_word_was():
         'Voici un ___ rouge. ___: "': {"fr": ["Livre"], "en": ["book"]},
     }
     assert (made.source, made.target, made.task) == ("fr", "fr", "cloze")
-    with_example = gaps(KNOWN, corpus, how(shots=3)).prompts[0].text
-    assert with_example.count("\n") == 1, "one other is all there is"
+    with_example = gaps(KNOWN, corpus, how(shots=3)).prompts[0]
+    assert with_example.text.count("\n") == with_example.shots == 1, "one other is all there is"
 
 
 def test_no_example_gives_the_answer_away():

@@ -7,7 +7,7 @@ Perplexity is carried as sums and counts, the ratio formed last:
     per character   exp(total / count * tokens / characters)
 
 The first cannot be compared between vocabularies: longer pieces are fewer and harder to guess. The other two spread
-what the text costs over units that do not depend on the tokenizer, so they can be compared.
+what the text costs over units that do not depend on the tokenizer, so they can be compared; so do bits per byte.
 
 With a masked model only some tokens are predicted, each from both sides, and `total / count` estimates the mean
 surprise of a token. That is no likelihood of the text: the conditionals of a masked model need not belong to any one
@@ -36,7 +36,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.measures.inputs import Sums
 from isogloss.measures.registry import measure
-from isogloss.measures.statistics import Interval, jackknife_interval, mean_over_seeds
+from isogloss.measures.statistics import Interval, jackknife_interval, mean_over_seeds, ratio_interval
 
 Unit = Literal["token", "word", "character"]
 UNITS: tuple[Unit, ...] = ("token", "word", "character")
@@ -116,6 +116,36 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
     without = rate * (totals.sum() - totals) / (counts.sum() - counts)
     nats = jackknife_interval(rate * float(totals.sum() / counts.sum()), without)
     return max(_exp(nats.low), 1.0), _exp(nats.high)  # in this order NaN stays NaN
+
+
+@measure(
+    "bits_per_byte",
+    title="Bits per byte",
+    explanation="How many bits the language model spends on a byte of the text, which does not depend on how a "
+    "vocabulary cuts it. Decoders: the likelihood of all tokens. Masked models: the surprise of masked tokens, which "
+    "is no likelihood of the text; compare it with that of masked models alone.",
+    higher_is_better=False,
+    range=(0.0, math.inf),
+    takes="other",
+)
+def bits_per_byte(nats: Tensor, sizes: Tensor, *, n: int = 0) -> Interval:
+    """Bits that a byte of text costs: what blocks of it cost in nats, over their bytes, (blocks,) each.
+
+    The interval is a jackknife over the blocks. n: the sentences behind it.
+
+    >>> bits_per_byte(Tensor([6.0, 2.0]) * math.log(2), Tensor([3, 1])).value
+    2.0
+    """
+    return ratio_interval(nats / math.log(2), sizes, n=n).clipped(0.0, math.inf)
+
+
+def bits_of_perplexity(perplexity: float, *, characters: int, size: int) -> float:
+    """Bits per byte of a text of so many characters and bytes, from its perplexity per character.
+
+    >>> bits_of_perplexity(16.0, characters=10, size=20)
+    2.0
+    """
+    return math.log2(perplexity) * characters / size
 
 
 def _exp(nats: float) -> float:

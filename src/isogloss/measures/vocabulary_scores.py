@@ -7,7 +7,6 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 
 def masses(probabilities: Tensor, places: Tensor, ids: Tensor, sets: Tensor, count: int) -> Tensor:
@@ -46,10 +45,12 @@ def entropy_bits(probabilities: Tensor) -> Tensor:
     return torch.special.entr(probabilities).sum(dim=1) / math.log(2)
 
 
-def group_shares(probabilities: Tensor, groups: Tensor, count: int) -> Tensor:
-    """The probability on each group of pieces, such as scripts: groups (vocabulary,) -> (places, count).
+def group_shares(probabilities: Tensor, members: Tensor) -> Tensor:
+    """The probability on each group of pieces, such as scripts, (places, groups).
 
-    >>> group_shares(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([1, 0, 1]), 2)
+    members: (vocabulary, groups), 1 where a piece belongs to a group. Scattered sums are far slower on a CPU.
+
+    >>> group_shares(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
     tensor([[0.3000, 0.7000]])
     """
-    return probabilities @ one_hot(groups, count).to(probabilities.dtype)  # scattered sums are far slower on a CPU
+    return probabilities @ members

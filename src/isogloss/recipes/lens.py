@@ -42,6 +42,7 @@ GRID = "lens.parquet"  # examples for the page
 MOST_WORDS, MOST_SHOWN = 1_000, 20  # word pairs from the links of a text; tokens or prompts of a grid
 SENTENCES_SHOWN = 8  # of a masked model, which is asked for few tokens of each
 LEAST_PROMPTS = 3
+MASKED = "masked token"  # the unit of what a masked model is asked for in running text
 
 
 @recipe
@@ -58,7 +59,7 @@ def lens(
     layers: options.Layers = None,
     revision: options.Revision = None,
     seed: options.Seed = 0,
-    device: options.Device = "auto",
+    device: options.ReadingDevice = "auto",
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
@@ -94,36 +95,41 @@ def lens(
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         shown: list[dict[str, Any]] = []
+        base = {"model": run.facts["model"], "seed": seed}
         for name, text in texts.items():
-            base = {"model": run.facts["model"], "data": name, "seed": seed}
             order = np.random.default_rng(seed).permutation(text.rows).tolist()[:sample]
             for corpus in (each.take(order) for each in text if sample):
-                about = {**base, "source": corpus.language, "task": "text", "unit": "token"}
+                about = {**base, "data": name, "source": corpus.language, "task": "text"}
+                about["unit"] = "token" if reader.causal else MASKED
                 if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
                     yield list(text_rows(reader, corpus, seed, about))
                 few = corpus.take(range(1 if reader.causal else min(SENTENCES_SHOWN, len(corpus))))
                 first = next(reader.asked_of_text(few, seed), None) if out is not None else None
                 labels = [] if first is None else first.labels[:, 0].tolist()
                 shown += _grid(reader, first, [_text(stack, [each]) for each in labels], about)
-            for asked in prompt_sets(text, given, Prompting(centre, prompts, shots, seed, reader.askable)):
-                about = {**base, "source": asked.source, "target": asked.target, "task": asked.task, "unit": "word"}
-                if len(asked.prompts) < LEAST_PROMPTS:
-                    words = f"{len(asked.prompts)} words can be asked for, {LEAST_PROMPTS} are the least"
-                    run.note(f"{asked.task} from {asked.source} to {asked.target} was left out: {words}")
+        for name, asked in prompt_sets(texts, given, Prompting(centre, prompts, shots, seed, reader.askable)):
+            about = {**base, "data": name, "source": asked.source, "target": asked.target}
+            about |= {"task": asked.task, "unit": "word"}
+            pair = f"{asked.task} from {asked.source} to {asked.target}"
+            if len(asked.prompts) < LEAST_PROMPTS:
+                words = f"{len(asked.prompts)} words can be asked for, {LEAST_PROMPTS} are the least"
+                run.note(f"{pair} was left out: {words}")
+                continue
+            progress(f"asking for words: {pair}", 0, len(asked.prompts))
+            if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
+                read = list(prompt_rows(reader, asked, centre, about))
+                if not read:
+                    run.note(f"{pair} was left out: every prompt is longer than the model reads; lower --shots")
                     continue
-                progress(f"asking for words: {asked.task} from {asked.source} to {asked.target}", 0, len(asked.prompts))
-                if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
-                    read = list(prompt_rows(reader, asked, centre, about))
-                    if not read:
-                        pair = f"{asked.task} from {asked.source} to {asked.target}"
-                        run.note(f"{pair} was left out: every prompt is longer than the model reads; lower --shots")
-                        continue
-                    yield read
-                if out is None or any((each["task"], each["target"]) == (asked.task, asked.target) for each in shown):
-                    continue  # one source language of each target is shown
-                labels = [prompt.words[asked.target][0] for prompt in asked.prompts]
-                shortened = replace(asked, prompts=asked.prompts[:MOST_SHOWN])
-                shown += _grid(reader, next(reader.asked_of_prompts(shortened), None), labels, about)
+                yield read
+            if lacking := sum(prompt.shots < shots for prompt in asked.prompts):
+                told = f"{lacking} of {len(asked.prompts)} prompts have fewer than {shots} examples"
+                run.note(f"{pair}: {told}, as no more words are left that do not give the answer away")
+            if out is None or any((each["task"], each["target"]) == (asked.task, asked.target) for each in shown):
+                continue  # one source language of each target is shown
+            labels = [prompt.words[asked.target][0] for prompt in asked.prompts]
+            shortened = replace(asked, prompts=asked.prompts[:MOST_SHOWN])
+            shown += _grid(reader, next(reader.asked_of_prompts(shortened), None), labels, about)
         if run.writes:
             with whole(run.folder / GRID) as beside:
                 pd.DataFrame(shown).to_parquet(beside)
@@ -131,22 +137,25 @@ def lens(
     return Work(options.model_name(stack.name), rows, hashes, stack.notes, stack.last)
 
 
-def prompt_sets(text: Bitext, given: Sequence[Lexicon], how: Prompting) -> Iterator[PromptSet]:
-    """The prompts of a text: translations between languages other than the pivot, and gaps in their sentences.
+def prompt_sets(
+    texts: Mapping[str, Bitext], given: Sequence[Lexicon], how: Prompting
+) -> Iterator[tuple[str, PromptSet]]:
+    """The prompts: translations between languages other than the pivot, and gaps in their sentences.
 
-    Where there is one other language, it is translated into from the pivot itself. given: dictionaries; without any,
-    the words that the text's links join.
+    Where there is one other language, it is translated into from the pivot itself. Each set is behind the name of its
+    text; what is translated with the given dictionaries is of none, and is asked once. Without any, the dictionaries
+    are the words that a text's links join.
     """
-    if not how.most or (not given and how.pivot not in text.languages):
-        return
-    lexicons = given or linked_lexicons(text, how.pivot)
-    known = meanings(lexicons, how.pivot)
-    others = list(dict.fromkeys(code for own in lexicons for code in (own.source, own.target) if code != how.pivot))
-    for source, target in list(permutations(others, 2)) or [(how.pivot, other) for other in others]:
-        yield translations(known, source, target, how)
-    for corpus in text:
-        if corpus.language in others:
-            yield gaps(known, corpus, how)
+    for number, (name, text) in enumerate(texts.items()):
+        if not how.most or (not given and how.pivot not in text.languages):
+            continue
+        lexicons = given or linked_lexicons(text, how.pivot)
+        known = meanings(lexicons, how.pivot)
+        others = list(dict.fromkeys(code for own in lexicons for code in (own.source, own.target) if code != how.pivot))
+        pairs = list(permutations(others, 2)) or [(how.pivot, other) for other in others]
+        for source, target in pairs if number == 0 or not given else ():
+            yield "" if given else name, translations(known, source, target, how)
+        yield from ((name, gaps(known, corpus, how)) for corpus in text if corpus.language in others)
 
 
 def linked_lexicons(text: Bitext, pivot: str) -> list[Lexicon]:

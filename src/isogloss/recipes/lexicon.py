@@ -30,7 +30,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.seeds import seed_of
 from isogloss.stack.load import load
-from isogloss.stack.stack import Stack, measuring_device
+from isogloss.stack.stack import Stack, measuring_device, weight_of
 from isogloss.text.catalog import VARIABLE, data_dir, find_lexicon
 from isogloss.text.corpora import Lexicon
 from isogloss.text.readers.dictionaries import read_lexicon, read_word_vectors
@@ -74,7 +74,7 @@ def lexicon(
     layers: options.Layers = None,
     revision: options.Revision = None,
     seed: options.Seed = 0,
-    device: options.Device = "auto",
+    device: options.ReadingDevice = "auto",
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
@@ -337,7 +337,7 @@ def single_pieces(stack: Stack, words: Sequence[str]) -> tuple[list[str], Tensor
 
     A word that is no piece as it is may be one with a capital: German nouns are.
     """
-    tokenizer, matrix = stack.tokenizer, stack.model.get_input_embeddings().weight
+    tokenizer, matrix = stack.tokenizer, weight_of(stack.model.get_input_embeddings(), "weight")
     spelled = [
         tokenizer([spell(word) for word in words], add_special_tokens=False)["input_ids"]
         for spell in (str.capitalize, str)

@@ -49,7 +49,7 @@ Links = dict[Pair, list[Sequence[Link]]]
 
 @recipe
 def map(
-    model: options.Model = "mini",
+    model: options.Models = "mini",
     *bitext: Bitext | Corpus,
     sample: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
     pairs: Annotated[
@@ -67,14 +67,15 @@ def map(
     tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP, least=1)] = 15.0,
     revision: options.Revision = None,
     seed: options.Seed = 0,
-    device: options.Device = "auto",
+    device: options.ReadingDevice = "auto",
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
 ) -> Work:
     """Map a model: at every layer, how close are translations? CKA, retrieval, words, with floors and intervals.
 
-    With no bitext the embedded sentences in seven languages are used. Returns the table of rows.
+    With no bitext the embedded sentences in seven languages are used. Several models read the same text, one after the
+    other, and are compared on what all of them have. Returns the table of rows.
 
     Example: isogloss map ./my-encoder --bitext en.txt --bitext nl.txt --languages en,nl --out runs/mine
 
@@ -90,7 +91,8 @@ def map(
         require(len(text.languages) >= 2, f"{title} has one language only ({text.languages[0]}); a map needs two")
         require(text.rows >= 4, f"{title} has {text.rows} parallel sentences; debiased CKA needs at least 4")
     hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
-    stack = load(model, revision, dtype=dtype, device=device) if not isinstance(model, Stack | Chain) else model
+    one = cast(options.Model, model)  # of several, each is called by itself
+    stack = one if isinstance(one, Stack | Chain) else load(one, revision, dtype=dtype, device=device)
     if pooling == "first" and isinstance(stack, Stack) and stack.family.kind == "decoder":
         raise InputError(f"{stack.name} is a decoder, whose first token sees no other; use --pooling last or weighted")
     if normed_top:

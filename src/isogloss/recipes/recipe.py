@@ -20,9 +20,11 @@ import hashlib
 import importlib
 import inspect
 import math
+import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from copy import copy
 from dataclasses import dataclass
 from functools import reduce, wraps
 from operator import or_
@@ -35,8 +37,8 @@ import pandas as pd
 from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
-from isogloss.runs.run import Run, is_first_process, start
-from isogloss.runs.table import Row, number_or_text
+from isogloss.runs.run import Run, is_first_process, read_facts, start
+from isogloss.runs.table import Row, number_or_text, records
 from isogloss.stack.load import STEP_FILE
 from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Bitext, Corpus
@@ -79,6 +81,7 @@ class Option:
         panel: The section of the help that it stands in.
         recorded: Whether a run records it; where a shared folder lies, for instance, changes no row.
         hidden: Whether neither the command's help nor that of the function shows it: for papers alone.
+        several: Whether the command takes several models, each with a run of its own and all of them in one table.
         least: The smallest value allowed, which must be finite then.
         above: A value must be greater than this.
         below: A value must be smaller than this; goes with `least` or `above`.
@@ -92,6 +95,7 @@ class Option:
     panel: str | None = None
     recorded: bool = True
     hidden: bool = False
+    several: bool = False
     least: float | None = None
     above: float | None = None
     below: float | None = None
@@ -154,7 +158,10 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
 
     @wraps(function)
     def check(*args: P.args, **kwargs: P.kwargs) -> Work:
-        check_arguments(function, signature.bind(*args, **kwargs).arguments)
+        bound = signature.bind(*args, **kwargs)
+        check_arguments(function, bound.arguments)
+        if isinstance(bound.arguments.get("model"), list | tuple):
+            return _work_of_models(find_recipe(function.__name__), bound)
         return function(*args, **kwargs)
 
     @wraps(function)
@@ -168,7 +175,7 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
             "arguments": recorded_arguments(options, given),
             "seed": given.get("seed", 0),
             "model": work.model,
-            "hashes": work.hashes() if callable(work.hashes) else work.hashes,
+            "hashes": _known(work.hashes),
             "depth": work.depth,
         }
         with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as above:
@@ -190,6 +197,53 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
     return call
 
 
+def _known(hashes: Hashes | Callable[[], Hashes]) -> Hashes:
+    return hashes() if callable(hashes) else hashes
+
+
+def _work_of_models(chosen: Recipe, bound: inspect.BoundArguments) -> Work:
+    """The work of a call with several models: each is a run in the folder `jobs`, and the rows of all are one table.
+
+    A model is loaded to be checked, and again when it is its turn, so that there is never more than one in memory.
+    """
+    calls: dict[str, inspect.BoundArguments] = {}
+    hashes: dict[str, Hashes] = {}
+    models, out = bound.arguments["model"], bound.arguments.get("out")
+    for model in models:
+        own = copy(bound)
+        own.arguments = {**bound.arguments, "model": model}
+        work = chosen.check(*own.args, **own.kwargs)
+        if len(models) == 1:
+            return work
+        name = re.sub(NO_FILE_NAME, "-", work.model)
+        require(name not in calls, f"two models are called {work.model}; their rows could not be told apart")
+        calls[name], hashes[work.model] = own, _known(work.hashes)
+        del work  # which holds the model
+    require(calls, "the list of models is empty; name at least one")
+
+    def rows(run: Run) -> Iterator[Sequence[Row]]:
+        facts = {}
+        for name, own in calls.items():
+            folder = run.folder / "jobs" / name
+            if out is not None:
+                own.arguments |= {"out": folder, "resume": (folder / "run.json").is_file()}
+            yield records(chosen.call(*own.args, **own.kwargs))
+            if out is not None and run.writes:
+                facts[name] = read_facts(folder)
+                run.facts["jobs"] = {"finished": list(facts)}
+        note_all(run, facts)
+
+    return Work(", ".join(hashes), rows, hashes)
+
+
+def note_all(run: Run, facts: Mapping[str, Mapping[str, Any]]) -> None:
+    """Keep the notes of several runs, by name: those of all of them once, any other behind the name of its run."""
+    for name, own in facts.items():
+        for sentence in own["notes"]:
+            shared = all(sentence in others["notes"] for others in facts.values())
+            run.note(sentence if shared else f"{name}: {sentence}")
+
+
 def hidden(help_text: str) -> Option:
     """A parameter that reproductions of papers alone give: the command takes it, and its help does not show it."""
     return Option(help_text, RARE, hidden=True)
@@ -207,8 +261,10 @@ def find_recipe(name: str) -> Recipe:
 OPTIMISER, SCHEDULE, COMPUTE, RUN, RARE = "Optimiser", "Schedule", "Compute", "Run folder", "Rarely needed"
 LOOKED_AT, MANY_UNKNOWN = 1_000, 0.05  # sentences of a text that `unknown_notes` looks at; share of their tokens
 RUN_OPTIONS = ("out", "resume")
+NO_FILE_NAME = r"[^\w.+-]+"  # what stands in names of models or in values, and not in those of folders
 
 Model = str | Path | Stack | Chain
+Models = Annotated[Model | Sequence[Model], Option(several=True)]
 LanguageFile = str | Mapping[str, Any]  # one language: LANG=FILE[,FILE], or its files by its code
 LanguageFiles = list[str] | Sequence[str] | Mapping[str, Any]  # LANG=FILE[,FILE] once a language, or files by language
 
@@ -229,7 +285,11 @@ Seed = Annotated[
     int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0, below=2**63)
 ]
 Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
-Dtype = Annotated[str | None, Option("float32, bfloat16 or float16; default float32 on a CPU, else bfloat16", COMPUTE)]
+ReadingDevice = Annotated[str, Option("auto, cpu, cuda or mps; split: all GPUs, then memory, then disk", COMPUTE)]
+Dtype = Annotated[
+    str | None,
+    Option("float32, bfloat16, float16, int8 or int4; default float32 on a CPU, else bfloat16", COMPUTE),
+]
 Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
 Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
 

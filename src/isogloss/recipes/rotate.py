@@ -72,7 +72,7 @@ def rotate(
     save_mappings: Annotated[str | None, "cuts whose maps stay in the run's folder, for export; default none"] = None,
     revision: options.Revision = None,
     seed: options.Seed = 0,
-    device: options.Device = "auto",
+    device: options.ReadingDevice = "auto",
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,

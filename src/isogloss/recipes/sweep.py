@@ -27,7 +27,7 @@ from isogloss.progress import progress
 from isogloss.recipes import recipe as recipes
 from isogloss.recipes.cluster import Share, on_cluster
 from isogloss.recipes.jobs import Job, facts_of_jobs, run_jobs
-from isogloss.recipes.recipe import Option, Recipe, find_recipe, model_name
+from isogloss.recipes.recipe import NO_FILE_NAME, Option, Recipe, find_recipe, model_name, note_all
 from isogloss.runs import table
 from isogloss.runs.run import Run, check_folder, read_facts, read_rows, start
 from isogloss.runs.table import Row
@@ -219,7 +219,7 @@ def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder:
     jobs: dict[str, Job] = {}
     for values in product(*grid.values()):
         coordinates = dict(zip(grid, values, strict=True))
-        short = re.sub(r"[^\w.+-]+", "-", coordinates_text(coordinates, grid)).strip(".-")[:LONGEST_NAME]
+        short = re.sub(NO_FILE_NAME, "-", coordinates_text(coordinates, grid)).strip(".-")[:LONGEST_NAME]
         numbered = (f"{short}-{number}" for number in range(2, len(jobs) + 2))
         name = next(candidate for candidate in (short, *numbered) if candidate not in jobs)
         jobs[name] = Job(name, recipe.name, {**model, **options, **coordinates}, folder / name, coordinates)
@@ -288,10 +288,7 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
     finished = [job for job in jobs if job.done]
     run.begin_anew()
     facts = {job.name: read_facts(job.folder) for job in finished}
-    for name, own in facts.items():
-        for sentence in own.get("notes", []):
-            shared = all(sentence in others.get("notes", []) for others in facts.values())
-            run.note(sentence if shared else f"{name}: {sentence}")
+    note_all(run, facts)
     rows = joined_rows(finished, grid)
     if "seed" in grid:
         # A row without a seed, where the same is there with one, is the mean over the seeds of one job.

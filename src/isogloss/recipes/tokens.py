@@ -13,7 +13,6 @@ import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from math import log2
 from typing import Annotated, Any, cast
 
 import numpy as np
@@ -22,6 +21,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError, require
+from isogloss.measures.perplexity import bits_of_perplexity, bits_per_byte
 from isogloss.measures.statistics import PARTS, Interval, ratio_interval
 from isogloss.progress import progress
 from isogloss.recipes import recipe as options
@@ -61,7 +61,7 @@ def tokens(
     sample: Annotated[options.PositiveInt, "most sentences of each text, drawn by seed"] = 2000,
     revision: options.Revision = None,
     seed: options.Seed = 0,
-    device: options.Device = "auto",
+    device: options.ReadingDevice = "auto",
     dtype: options.Dtype = None,
     out: options.Out = None,
     resume: options.Resume = False,
@@ -187,24 +187,24 @@ def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
     """
     tokenizer, head = stack.tokenizer, head_of(stack)
     borders = (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
-    start = next((border for border in borders if border is not None), None)
-    require(start is not None, f"the tokenizer of {stack.name} has no token that a text begins after")
+    known = [border for border in borders if border is not None]
+    require(known, f"the tokenizer of {stack.name} has no token that a text begins after")
     sums = torch.zeros(2, min(PARTS, len(corpus)), dtype=torch.float64)  # nats, bytes
     read = 0
     for rows in chunks(range(len(corpus)), AT_ONCE):
-        whole = _started(encode(tokenizer, corpus, rows, max_length=stack.max_length - 1), start)
+        whole = _started(encode(tokenizer, corpus, rows, max_length=stack.max_length - 1), known[0])
         kept = torch.nonzero(~whole.shortened).squeeze(1).tolist()
         lengths = whole.lengths[kept].tolist()
         for members in group(lengths, tokens=BATCH_TOKENS.get(stack.device.type, 2_048)):
             batch = whole.take([kept[member] for member in members])
             parts = batch.rows % sums.shape[1]
             nats = sentence_nats(stack, head, batch)
-            sizes = [len(corpus.sentences[number].encode("utf-8", "surrogatepass")) for number in batch.rows.tolist()]
+            sizes = [_bytes(corpus.sentences[number]) for number in batch.rows.tolist()]
             sums.index_add_(1, parts, torch.stack([nats, torch.tensor(sizes, dtype=torch.float64)]))
             read += len(members)
             progress(f"reading {corpus.language}", read, len(corpus))
     require(read, f"every sentence of {corpus.language} is longer than {stack.name} reads")
-    return ratio_interval(sums[0] / np.log(2), sums[1], n=read).clipped(0, np.inf)
+    return bits_per_byte(*sums, n=read)
 
 
 def sentence_nats(stack: Stack, head: Any, batch: Batch) -> Tensor:
@@ -242,7 +242,11 @@ def masked_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
     how: dict[str, Any] = {"masking": masking_of(stack.tokenizer), "device": stack.device}
     probe = perplexity_probe(stack.language_model, [sentences], every=1, seed=seed, **how)
     reading = next(each for each in probe.take() if each["unit"] == "character")
-    rate = sum(map(len, corpus)) / sum(len(sentence.encode("utf-8", "surrogatepass")) for sentence in corpus)
-    value, low, high = (log2(reading[end]) * rate for end in ("value", "low", "high"))
-    parts = tuple(log2(part) * rate for part in reading.get("parts", ()))
+    text = {"characters": sum(map(len, corpus)), "size": sum(map(_bytes, corpus))}
+    value, low, high = (bits_of_perplexity(reading[end], **text) for end in ("value", "low", "high"))
+    parts = tuple(bits_of_perplexity(part, **text) for part in reading.get("parts", ()))
     return Interval(value, low, high, reading["n"], parts=parts)
+
+
+def _bytes(sentence: str) -> int:
+    return len(sentence.encode("utf-8", "surrogatepass"))

@@ -10,7 +10,7 @@ import pandas as pd
 from isogloss.errors import readable, require
 from isogloss.figure import DARK, Figure, Line, Panel, Table, printable
 from isogloss.measures.registry import describe
-from isogloss.recipes.lens import GRID
+from isogloss.recipes.lens import GRID, MASKED
 from isogloss.report import curves
 from isogloss.report.curves import Curve, Fact, RunFolder, View, average, grouped, language_name, number, select
 from isogloss.report.map_view import EMBEDDING
@@ -45,8 +45,9 @@ def next_token(curve: Curve, languages: int) -> str:
     half = next(layer for layer in curve.at if curve.readings[layer].value >= curve.readings[top].value / 2)
     over = f", averaged over {languages} languages" if languages > 1 else ""
     first = f"{number(curve.first.value)} at layer {curve.at[0]}"
+    name = MASKED if curve.unit == MASKED else "next token"
     return (
-        f"The next token (of a masked model, the masked one) has a probability of {curve.say(top)}, at layer {top}"
+        f"The {name} has a probability of {curve.say(top)}, at layer {top}"
         f"{over}, and of {first}; half of what the top gives is reached at layer {half}."
     )
 

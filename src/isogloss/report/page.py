@@ -65,14 +65,13 @@ VIEWS = {
 
 
 def read_runs(path: Path) -> list[RunFolder]:
-    """The runs a report of a folder shows: the one in it, or the jobs of a sweep that do not fit into one picture.
+    """The runs a report of a folder shows: the one in it, or its jobs where they do not fit into one picture.
 
     Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
     """
     run = read_run(path)
-    if run.record.get("command") != "sweep" or run.command in ("drift", "transfer"):
-        return [run]
     jobs = [path / "jobs" / name for name in run.record.get("jobs", {}).get("finished", [])]
+    jobs = [] if run.command in ("drift", "transfer", "reproduce") else jobs
     return [read_run(job) for job in jobs if job.is_dir()] or [run]
 
 
@@ -117,7 +116,10 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
     jobs = read_runs(Path(run))
     if jobs[0].path == Path(run):
         return view_of(jobs[0]).verdict
-    firsts = [f"{job.name}: {said}" for job in jobs for said in view_of(job).verdict[:1]]
+    firsts, several = list[str](), len({job.depth for job in jobs}) > 1
+    for job, left_out in compared(jobs):
+        name = f"{job.name} ({job.depth} layers)" if several and job.depth else job.name
+        firsts += [*(f"{name}: {said}" for said in view_of(job).verdict[:1]), *left_out]
     return [*firsts, *sweep_sentences(read_run(Path(run)).rows)]
 
 

@@ -8,6 +8,8 @@ import copy
 import hashlib
 import json
 import os
+import tempfile
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -28,7 +30,7 @@ from isogloss.errors import InputError, require
 from isogloss.stack.edit import merged
 from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, without_cache
 from isogloss.stack.packing import swapped
-from isogloss.stack.stack import Stack, hash_weights, measuring, whole_stack
+from isogloss.stack.stack import Stack, device_of, hash_weights, measuring, weight_of, whole_stack
 from isogloss.text.batches import Batch
 
 STEP_FILE = "step.json"  # beside the weights of a model that was saved while it was trained: where it comes from
@@ -43,6 +45,8 @@ OPTIONAL = {
     "tiktoken": ("tiktoken", "tokenizers"),
     "gguf": ("gguf", "gguf"),
 }
+SPLIT = "split"  # the device of a model whose blocks are spread over all GPUs, memory and disk
+QUANTISED = {"int8": torch.float16, "int4": torch.bfloat16}  # what bitsandbytes computes in
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -57,12 +61,11 @@ def load(
 
     name: an embedded model (`mini`), a folder in `from_pretrained` format, a GGUF file, whose weights are unpacked to
     the computing precision (`isogloss[gguf]`), or a hub id. A model that memory cannot hold is refused before it is
-    loaded. dtype: computing precision;
-    by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU. device: auto, cpu, cuda or mps.
+    loaded. dtype: computing precision; by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU.
+    `int8` and `int4` keep the weights so, and compute in half precision (bitsandbytes). device: auto, cpu, cuda or
+    mps; `split` spreads the blocks over all GPUs, and what these cannot hold over memory and then disk.
     """
-    hardware = choose_device(device)
-    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware))
-    return wrap(model.to(hardware).eval(), tokenizer, name=str(name))
+    return _load(name, revision, dtype, device)
 
 
 def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
@@ -109,8 +112,8 @@ def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: An
     slices are tried as well; where they give other states, the family does not pack, or cannot be cut.
     """
     room = len(model.get_input_embeddings().weight)
-    ids = torch.linspace(room // 4, room // 2, sum(PROBED), device=model.device).long()
-    batch = Batch(ids, torch.tensor(PROBED, device=model.device), *(torch.zeros_like(ids),) * 4)
+    ids = torch.linspace(room // 4, room // 2, sum(PROBED), device=device_of(model)).long()
+    batch = Batch(ids, torch.tensor(PROBED, device=ids.device), *(torch.zeros_like(ids),) * 4)
     sentences = [sentence[None] for sentence in torch.split(ids, PROBED)]
     if family is None:
         family = discover(model, sentences[0])
@@ -168,7 +171,7 @@ def _with_first_token(stack: Stack, model: Any) -> Stack:
 
     def loss(ids: list[int], before: int) -> float:
         """Nats a token of the sentence, after its first, with so many tokens before it."""
-        tokens, scores = torch.tensor(ids, device=stack.device), (head or tied).weight
+        tokens, scores = torch.tensor(ids, device=stack.device), weight_of(head or tied, "weight").to(stack.device)
         batch = Batch(tokens, torch.tensor([len(ids)], device=stack.device), *(torch.zeros_like(tokens),) * 4)
         with measuring(stack.model):
             top = stack.head_input(stack.read(batch, [stack.last])[stack.last])[before:-1]
@@ -211,12 +214,37 @@ def load_language_model(
     It is the masked-LM head of families that have one, else that of a decoder. A model without a trained head is
     refused: a head of random numbers would predict nothing.
     """
-    hardware = choose_device(device)
-    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), head=True)
-    stack = wrap(model.to(hardware).eval(), tokenizer, name=str(name))
+    stack = _load(name, revision, dtype, device, head=True)
     unmasked = f"the tokenizer of {name} has no mask token, which masked-language modelling needs"
-    require(stack.causal or tokenizer.mask_token_id is not None, unmasked)
+    require(stack.causal or stack.tokenizer.mask_token_id is not None, unmasked)
     return stack
+
+
+def _load(
+    name: str | Path,
+    revision: str | None,
+    dtype: str | torch.dtype | None,
+    device: str | torch.device,
+    *,
+    head: bool = False,
+) -> Stack:
+    """The stack of a model, where and in which precision it is asked for."""
+    hardware, placement = choose_device("auto" if device == SPLIT else device), dict[str, Any]()
+    if device == SPLIT:
+        folder = tempfile.TemporaryDirectory(prefix="isogloss-")  # for weights that are not in a file as they are used
+        placement = {"device_map": "auto", "offload_folder": folder.name}
+    if dtype in QUANTISED:
+        missing = f"--dtype {dtype} needs the package bitsandbytes, which is not here: pip install bitsandbytes"
+        require(find_spec("bitsandbytes") is not None, missing)
+        from transformers import BitsAndBytesConfig
+
+        kind, dtype = f"load_in_{str(dtype)[3:]}bit", QUANTISED[str(dtype)]
+        quantised = BitsAndBytesConfig(**{kind: True}, bnb_4bit_compute_dtype=dtype)
+        placement = {"device_map": {"": hardware}, **placement, "quantization_config": quantised}
+    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), head=head, **placement)
+    if device == SPLIT:
+        weakref.finalize(model, folder.cleanup)
+    return wrap((model if placement else model.to(hardware)).eval(), tokenizer, name=str(name))
 
 
 def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> Any:
@@ -275,10 +303,13 @@ def fingerprint(model: Any, stack: Stack) -> str:
     return digest.hexdigest()
 
 
-def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, head: bool = False) -> tuple[Any, Any]:
+def _read(
+    name: str | Path, revision: str | None, dtype: torch.dtype, *, head: bool, **placement: Any
+) -> tuple[Any, Any]:
     """A model and its tokenizer; weights that are missing are refused, not invented.
 
-    head: whether with the head that the family predicts words with.
+    head: whether with the head that the family predicts words with. placement: what `from_pretrained` is told of
+    weights that do not go into memory as they are.
     """
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -294,15 +325,16 @@ def _read(name: str | Path, revision: str | None, dtype: torch.dtype, *, head: b
             config = AutoConfig.from_pretrained(source, **options)
             both = f"{name} is an encoder-decoder, whose encoder predicts no words; give a decoder or a masked LM"
             require(not head or not config.is_encoder_decoder, both)
-            _check_memory(name, numbers or _count_weights(source, revision, config), dtype)
+            numbers = numbers or _count_weights(source, revision, config)
+            _check_memory(name, 0 if placement and packed_file is None else numbers, dtype)
             stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
             masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
             kind = AutoModel if not head else AutoModelForMaskedLM if masked else AutoModelForCausalLM
             model, information = kind.from_pretrained(
-                source, config=config, dtype=dtype, output_loading_info=True, **stored, **options
+                source, config=config, dtype=dtype, output_loading_info=True, **stored, **options, **placement
             )
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            if packed_file is not None:  # its weights are unpacked now: a plain model, which can be saved
+            if packed_file is not None and not placement:  # unpacked, it is a plain model, which can be saved
                 del model.hf_quantizer, model.config.quantization_config
         except InputError:
             raise
@@ -367,7 +399,8 @@ def choose_device(device: str | torch.device) -> torch.device:
         device = next(kind for kind in usable if usable[kind])
     kind, colon, number = device.partition(":")
     if kind not in usable or (colon and kind != "cuda"):
-        raise InputError(f"--device {device!r} is not known; choose auto, cpu, cuda or mps")
+        only = ", as split is for commands that only read a model" if device == SPLIT else ""
+        raise InputError(f"--device {device!r} is not known{only}; choose auto, cpu, cuda or mps")
     if not usable[kind]:
         maker = {"cuda": "NVIDIA", "mps": "Apple"}[kind]
         raise InputError(f"--device {kind} was asked for, but this machine has no usable {maker} GPU; use --device cpu")

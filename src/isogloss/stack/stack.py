@@ -12,12 +12,14 @@ one after the other as if they were one stack: a `Chain`.
 import copy
 import hashlib
 import json
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from types import MethodType
 from typing import Any, Literal
 
 import torch
@@ -77,8 +79,8 @@ class Stack:
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.model.parameters()).device
+        """Where text enters and states come out."""
+        return device_of(self.model)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -260,7 +262,7 @@ class Stack:
         top = len(self.model.get_submodule(self.family.blocks)) if self.normed else -1
 
         def keep(cut: int, states: Tensor) -> None:
-            states = self.head_input(states) if cut == top else states
+            states = (self.head_input(states) if cut == top else states).to(lengths.device)  # blocks may lie elsewhere
             if pack:
                 results[cut] = reduce(cut, states[0])
             else:
@@ -426,6 +428,23 @@ def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[
     return tuple(sorted(cuts))
 
 
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model computes; weights that wait in memory or on disk (accelerate's offloading) come there in turn."""
+    name, weight = next(model.named_parameters())
+    return torch.device(_offloading(model, name).execution_device) if weight.is_meta else weight.device
+
+
+def weight_of(model: nn.Module, name: str) -> Tensor:
+    """A weight of a model by its name; one that waits in memory or on disk is read from there."""
+    weight: Tensor = operator.attrgetter(name)(model)
+    return _offloading(model, name).weights_map[name.rpartition(".")[2]] if weight.is_meta else weight
+
+
+def _offloading(model: nn.Module, name: str) -> Any:
+    """What accelerate has put before and after the module that a weight is of."""
+    return model.get_submodule(name.rpartition(".")[0])._hf_hook
+
+
 def measuring_device(device: torch.device) -> torch.device:
     """Where vectors of a model on this device are compared: a CUDA GPU, else the CPU, which has double precision."""
     return device if device.type == "cuda" else torch.device("cpu")
@@ -490,8 +509,11 @@ def measuring(model: nn.Module) -> Iterator[None]:
 def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
     """A module with the one at `path` swapped, everything else shared; the original is not changed."""
     head, _, rest = path.partition(".")
-    twin = copy.copy(module)
+    twin: Any = copy.copy(module)
     twin._modules = dict(module._modules)
+    if hasattr(module, "_hf_hook"):  # of accelerate, whose forward pass would be the original's
+        twin._old_forward = MethodType(twin._old_forward.__func__, twin)
+        twin.forward = partial(twin.forward.func, twin)
     inner = module._modules[head]
     assert inner is not None
     twin._modules[head] = graft(inner, rest, new) if rest else new
@@ -511,7 +533,8 @@ def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
     for name, weight in sorted(model.state_dict().items()):
         if not but or not name.startswith(but):
             digest.update(name.encode())
-            digest.update(weight.detach().cpu().contiguous().view(torch.uint8).numpy().data)
+            weight = weight_of(model, name) if weight.is_meta else weight
+            digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
 
 
 class _Reached(Exception):

@@ -28,10 +28,14 @@ Words = Mapping[str, Sequence[str]]  # language -> words of one meaning, the usu
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text that ends where a word would begin, and that word in the languages that are asked about."""
+    """A text that ends where a word would begin, and that word in the languages that are asked about.
+
+    shots: the answered examples before it.
+    """
 
     text: str
     words: Words
+    shots: int
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ class Prompting:
             drawn = [items[each] for each in chance.permutation(len(items)).tolist()]
             answered = [f'{asks}{own[about[-1]][0]}"\n' for asks, own in drawn if asks != line]
             examples = [text for text in answered if not any(answer in _spaced(text, about[-1]) for answer in answers)]
-            made.append(Prompt("".join(examples[: self.shots]) + line, words))
+            shown = examples[: self.shots]
+            made.append(Prompt("".join(shown) + line, words, len(shown)))
         return made
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from isogloss.measures.vocabulary_scores import entropy_bits, group_shares, masses, ranks
 from isogloss.progress import progress
@@ -78,8 +79,8 @@ class Lens:
         self.known = beginnings(texts)
         numbers = {script: number for number, script in enumerate(scripts)}
         groups = [numbers.get(script, len(scripts)) for script in scripts_of(texts)]
-        self.groups = torch.tensor(groups, device=stack.device)
-        self.by_chance = (torch.bincount(self.groups.cpu(), minlength=len(scripts) + 1).double() / self.size).tolist()
+        self.members = one_hot(torch.tensor(groups, device=stack.device), len(scripts) + 1).float()
+        self.by_chance = self.members.double().mean(dim=0).tolist()
 
     def askable(self, words: Words) -> bool:
         """Whether every language's words begin with some piece, and no piece begins words of two languages."""
@@ -98,7 +99,7 @@ class Lens:
                 rank = torch.zeros_like(asked.labels[places])
                 for column, labels in enumerate(asked.labels[places].T):
                     rank[:, column] = ranks(scores, labels)
-                shares = group_shares(chances, self.groups, len(self.by_chance))
+                shares = group_shares(chances, self.members)
                 mass = masses(chances, *own, asked.count)
                 parts.append((mass, rank, entropy_bits(chances), shares, scores.argmax(dim=1)))
             return Reading(*(torch.cat(each).cpu().double() for each in zip(*parts, strict=True)))
