@@ -18,7 +18,7 @@ from isogloss.progress import progress
 from isogloss.seeds import seed_of
 from isogloss.stack.head import head_of, in_blocks, next_tokens
 from isogloss.stack.stack import Stack, measuring
-from isogloss.text.batches import Batch, chunks, encode, group
+from isogloss.text.batches import Batch, batch_tokens, chunks, encode, group
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import fixed_masks, masking_of
 from isogloss.text.pieces import beginnings, first_pieces, piece_bytes, scripts_of
@@ -26,6 +26,7 @@ from isogloss.text.prompts import PromptSet, Words
 
 AT_ONCE = 256  # sentences that are tokenised together
 PROMPTS_AT_ONCE = 32
+MOST_TOKENS = 16_384  # of a batch on a GPU: each has as many scores as the vocabulary has pieces
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ class Lens:
         There are two sets and two labels to a place: the token, and for chance that of another place of the batch,
         drawn by seed.
         """
-        room = 16_384 if self.stack.device.type == "cuda" else 1_024
+        room = min(MOST_TOKENS, batch_tokens(self.stack.device, padded=True))
         done = 0
         for rows in chunks(range(len(corpus)), AT_ONCE):
             text = encode(self.stack.tokenizer, corpus, rows, max_length=self.stack.max_length)
