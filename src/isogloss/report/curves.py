@@ -160,6 +160,16 @@ class Curve:
         return f"{METHOD_TITLES.get(self.method, self.method)} {name}".strip() if self.measure == "p@1" else name
 
     @property
+    def items(self) -> str:
+        """What its values are counted over."""
+        return "words" if self.unit == "word" else "sentences"
+
+    @property
+    def pairs(self) -> str:
+        """What an average over languages is an average of."""
+        return "pairs of languages" if describe(self.measure).undirected else "directions"
+
+    @property
     def turn(self) -> int:
         """-1 where it fell, 1 where it rose, 0 where its ends cannot be told apart."""
         return 0 if not self.apart(0, -1) else 1 if self.last.value > self.first.value else -1
@@ -475,9 +485,8 @@ def other_language(part: Curve, centre: str) -> str:
 
 def count_items(curve: Curve) -> str:
     """How many sentences or words stand behind a value of a curve, in words."""
-    items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
     counts = span_of(curve.counts)
-    return f"n = {counts} {items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
+    return f"n = {counts} {curve.items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
 
 
 def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:

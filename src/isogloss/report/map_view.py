@@ -21,7 +21,6 @@ from isogloss.runs.table import WITHOUT_SINKS
 
 MOST_SENTENCES = 8
 MEASURES = ("p@1", "cka", "word_agreement", "aer", "mexa", "anc", "separability", "anisotropy")
-UNDIRECTED = ("cka", "mexa", "anc", "separability")  # the same both ways: one row a pair of languages
 METHODS = ("centred", "cosine", "csls", "debiased", "itermax")
 METHOD_LOOKS: Mapping[str, dict[str, Any]] = {
     "centred": {"colour": DARK},
@@ -92,10 +91,11 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
             same = [select(groups[measure, method], data=data) for method in methods]
             panels.append(_panel(run, [average(own) for own in same if own], methods, f"{AVERAGE}, {data} only"))
     several = len({part.data for group in groups.values() for part in group}) > 1
-    # Every direction that some curve has, once; CKA has none of its own.
-    directed = (part for (name, _), own in groups.items() if name not in UNDIRECTED for part in own if part.target)
+    # Every direction that some curve has, once; what is the same both ways, as CKA is, has none of its own.
+    parted = (own for (name, _), own in groups.items() if not describe(name).undirected)
+    directed = (part for own in parted for part in own if part.target)
     for source, target, data in dict.fromkeys((part.source, part.target, part.data) for part in directed):
-        pairs = [(source, target), (target, source)] if measure in UNDIRECTED else [(source, target)]
+        pairs = [(source, target), (target, source)][: 2 if describe(measure).undirected else 1]
         own = [
             part
             for part in parts
@@ -151,7 +151,7 @@ def _panel(
         rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])] if pair else rows
         means = rows.groupby("method")["value"].mean()
         references = {curves.METHOD_TITLES.get(name, name): float(means[name]) for name in map(str, means.index)}
-    kind = {"anisotropy": "languages", **dict.fromkeys(UNDIRECTED, "language pairs")}.get(about.name, "directions")
+    kind = "languages" if about.takes == "space" else "language pairs" if about.undirected else "directions"
     members = [part.members for part in parts]
     counts = curves.span_of(count for part in parts for count in part.counts)
     own = any(part.tied is not None for part in parts)
@@ -164,7 +164,8 @@ def _panel(
 
 
 def _pair_name(part: Curve) -> str:
-    return f"{part.source} {'–' if part.measure in UNDIRECTED else '→'} {part.target}" if part.target else part.source
+    joined = "–" if describe(part.measure).undirected else "→"
+    return f"{part.source} {joined} {part.target}" if part.target else part.source
 
 
 def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
@@ -189,7 +190,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
 
 def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
     """All pairs of languages at one layer, the best at first."""
-    symmetric = mean.measure in UNDIRECTED
+    symmetric = describe(mean.measure).undirected
     groups = curves.grouped(parts, attrgetter("source", "target"))
     groups |= curves.grouped(parts, attrgetter("target", "source")) if symmetric else {}
     codes = [code for code in run.languages if any(code in pair for pair in groups)]
@@ -217,9 +218,8 @@ def facts(run: RunFolder) -> list[Fact]:
     """The few numbers a reader takes away."""
     if run.lead is None:
         return []
-    counted = "words a pair" if run.lead.measure == "word_agreement" else "sentences a pair"
     numbers = [*layer_facts(run.lead, run.depth), ("languages", str(len(run.languages)), "")]
-    return [*numbers, (counted, counts, "")] if (counts := curves.span_of(run.lead.counts)) else numbers
+    return [*numbers, (f"{run.lead.items} a pair", counts, "")] if (counts := curves.span_of(run.lead.counts)) else numbers
 
 
 def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
@@ -264,7 +264,7 @@ def map_sentences(run: RunFolder) -> list[str]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
         curve = overall(parts, measure, method)
-        kind = "pairs" if measure == "cka" else "directions"
+        kind = "pairs" if describe(measure).undirected else "directions"
         told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{curves.count_items(curve)}"
         best, name = curve.say(curve.best), curve.name[:1].upper() + curve.name[1:]
         if curve.above_chance is False:
@@ -323,7 +323,7 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
         pair = " to ".join(map(language_name, filter(None, (curve.source, curve.target))))
         return f"This is one curve, {f'{pair}, ' if pair else ''}{curves.count_items(curve)}.{apart}"
     pairs = {(part.source, part.target) for part in parts}
-    kind = "pairs of languages" if curve.measure == "cka" else "directions"
+    kind = curve.pairs
     if _pairs_repeat(parts):
         kind = kind if len(pairs) > 1 else {"directions": "direction"}.get(kind, "pair of languages")
         texts, seeds = len({part.data for part in parts}), len({part.seed for part in parts})

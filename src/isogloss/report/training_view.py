@@ -299,10 +299,9 @@ def _meeting(run: RunFolder) -> list[str]:
         opening = f"Languages meet best at {curves.where_best(curve)}: at step {last:,} {told}"
     compared = before.at if first < last else ()
     since = _since(before, curve, best, step=first) if best in compared else ""
-    kind = "pairs of languages" if curve.measure == "cka" else "directions"
     texts = run.trained.loc[run.trained["measure"] == curve.measure, "data"].nunique()
     on = f" on {texts} data sets" if texts > 1 else ""
-    basis = f"average over {curve.members} {kind}{on}, " if curve.members > 1 else ""
+    basis = f"average over {curve.members} {curve.pairs}{on}, " if curve.members > 1 else ""
     sentences = [f"{opening}{since}; {basis}{curves.count_items(curve)}."]
     end = curve.at[-1]
     if since.startswith(SAME) and best < end in compared:
