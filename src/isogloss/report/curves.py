@@ -22,7 +22,7 @@ import pandas as pd
 
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
-from isogloss.measures.statistics import Interval, band
+from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.runs.table import WITHOUT_SINKS, training_name
 from isogloss.text import languages
 
@@ -282,17 +282,17 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
     """
     own = [group[seed] for seed in sorted(seed for seed in group if seed is not None)]
     steps = sorted(set.intersection(*map(set, own)) or set.union(*map(set, own)))
-    numbers = [[bounds(readings.get(step, Interval(nan))) for step in steps] for readings in own]
-    values, lows, highs, floors = np.array(numbers).transpose(2, 0, 1)  # (seeds, steps) each
+    every = {step: [readings[step] for readings in own if step in readings] for step in steps}
     measure = describe(about["measure"])
-    mean = band(values, scale="log" if measure.logarithmic and not (values <= 0).any() else "linear")
-    low, high, floor = (band(side).mean for side in (lows, highs, floors))
+    positive = all(reading.value > 0 for same in every.values() for reading in same)
     over_seeds, text = {}, {}
-    for at, step in enumerate(steps):
-        n = min((readings[step].n for readings in own if step in readings and readings[step].n), default=0)
-        reading = Interval(float(mean.mean[at]), float(mean.low[at]), float(mean.high[at]), n, float(floor[at]))
+    for step, same in every.items():
+        values, *ends = zip(*map(bounds, same), strict=True)
+        mean = mean_over_seeds(values, scale="log" if measure.logarithmic and positive else "linear")
+        low, high, floor = (mean_over_seeds(side).value for side in ends)
+        reading = replace(mean, n=min((each.n for each in same if each.n), default=0), floor=floor)
         over_seeds[step] = reading.clipped(*measure.range)  # an interval over few seeds would go beyond
-        text[step] = replace(reading, low=float(low[at]), high=float(high[at]))
+        text[step] = replace(reading, low=low, high=high)
     return Curve(readings=over_seeds, text=text, seeds=len(own), **about)
 
 

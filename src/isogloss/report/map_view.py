@@ -219,7 +219,8 @@ def facts(run: RunFolder) -> list[Fact]:
     if run.lead is None:
         return []
     numbers = [*layer_facts(run.lead, run.depth), ("languages", str(len(run.languages)), "")]
-    return [*numbers, (f"{run.lead.items} a pair", counts, "")] if (counts := curves.span_of(run.lead.counts)) else numbers
+    counts = curves.span_of(run.lead.counts)
+    return [*numbers, (f"{run.lead.items} a pair", counts, "")] if counts else numbers
 
 
 def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
