@@ -219,10 +219,7 @@ class Curve:
         >>> Curve("loss", {step: Interval(1.0) for step in range(9)}).thin(most=3).at
         (0, 4, 8)
         """
-        if len(self.at) <= most:
-            return self
-        chosen = (self.at[int(place)] for place in np.linspace(0, len(self.at) - 1, most).round())
-        return replace(self, readings={step: self.readings[step] for step in chosen})
+        return replace(self, readings={step: self.readings[step] for step in spread(self.at, most=most)})
 
     def line(self, label: str, **look: Any) -> Line:
         """The curve as a line of a figure, where infinite values are gaps; `look` holds more fields of the line."""
@@ -233,6 +230,12 @@ class Curve:
                 lists[name] = tuple(nan if isinf(value) else value for value in values)
         n = min((reading.n for reading in readings), default=0)
         return Line(label, self.at, **{"n": n, "members": self.members, **lists, **look})
+
+
+def spread(items: Sequence[T], *, most: int) -> list[T]:
+    """At most `most` items, evenly spread over the list, the first and the last among them."""
+    chosen = range(len(items)) if len(items) <= most else np.linspace(0, len(items) - 1, most).round().astype(int)
+    return [items[index] for index in chosen]
 
 
 def overlap(first: Interval, second: Interval) -> bool:

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from isogloss.errors import readable, require
@@ -109,8 +108,7 @@ def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
     drawn: list[Figure] = []
     for keys, own in cells.groupby(["data", "task", "source", "target"], sort=False):
         _, task, source, target = map(str, keys)
-        layers = sorted(own["layer"].unique())
-        shown = {layers[int(at)] for at in np.linspace(0, len(layers) - 1, min(len(layers), MOST_COLUMNS)).round()}
+        shown = curves.spread(sorted(own["layer"].unique()), most=MOST_COLUMNS)
         lines = []
         for (_, label), line in own[own["layer"].isin(shown)].groupby(["item", "label"], sort=False):
             said = tuple(_short(text) for text in line["said"])
@@ -169,11 +167,8 @@ def view(run: RunFolder) -> View:
     said += [sentence for task in TASKS for sentence in thinking(parts, task, pivot)]
     if words := word_curves(parts, "translation"):
         facts.append(("translation, at the top", number(words["target"].last.value), ""))
-        facts += (
-            [(f"{pivot}, at most", number(words["pivot"].peak.value), f"layer {words['pivot'].best}")]
-            if "pivot" in words
-            else []
-        )
+        if between := words.get("pivot"):
+            facts.append((f"{pivot}, at most", number(between.peak.value), f"layer {between.best}"))
     path, drawn = run.path / GRID, figures(parts, run, pivot)
     lost = run.record.get("status") == "finished" and not path.is_file()
     require(not lost, f"{path} is missing, which a finished run has; the run must be made again")
