@@ -1,6 +1,5 @@
 """Mappings against scipy, scikit-learn and explicit loops; normalisation, refinement, files."""
 
-
 import numpy as np
 import pytest
 import torch

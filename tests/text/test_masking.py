@@ -1,6 +1,5 @@
 """Masking against explicit counts, and its shares by statistics on large draws."""
 
-
 import numpy as np
 import pytest
 import torch
