@@ -99,10 +99,9 @@ def stream(
         encoding: makes tokens of sentences, with the parameters of `isogloss.text.batches.encode`.
     """
     check_corpus(corpus)
-    if unknown := [unit for unit in units if unit not in UNITS]:
-        raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
-    for name, way in (("pool", pool), ("pooling", pooling)):
-        require(way in POOLINGS, f"{name} {way!r} is not known; choose {', '.join(POOLINGS)}")
+    asked = [("pool", pool, POOLINGS), ("pooling", pooling, POOLINGS), *(("unit", unit, UNITS) for unit in units)]
+    for name, value, known in asked:
+        require(value in known, f"{name} {value!r} is not known; choose {', '.join(known)}")
     how: dict[str, Any] = {} if part == "states" else {"part": part}
     wanted = list(stack.cuts_of(part) if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
