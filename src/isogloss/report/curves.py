@@ -267,8 +267,8 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
             reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
-        told = ("measure", *NAMES, *DERIVED_NAMES)
-        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in told}
+        fields = ("measure", *NAMES, *DERIVED_NAMES)
+        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in fields}
         about["layer"] = int(known["layer"]) if known.get("layer") else None
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
@@ -518,8 +518,8 @@ def where_best(curve: Curve) -> str:
     best, same = curve.best, curve.alike
     if len(same) == 1:
         return f"layer {best}"
-    told = "no layer stands out" if len(same) == len(curve.at) else f"{name_layers(same)} cannot be told apart"
-    return f"layer {best} ({told})"
+    ties = "no layer stands out" if len(same) == len(curve.at) else f"{name_layers(same)} cannot be told apart"
+    return f"layer {best} ({ties})"
 
 
 def language_name(code: str) -> str:

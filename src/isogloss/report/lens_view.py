@@ -59,9 +59,9 @@ def thinking(parts: Sequence[Curve], task: str, pivot: str) -> Iterator[str]:
     basis = f"{curves.span_of(asked.counts)} prompts each, {asked.members} pair{'s' * (asked.members > 1)} of languages"
     if task == "cloze":
         basis = f"{curves.span_of(asked.counts)} prompts each, {asked.members} language{'s' * (asked.members > 1)}"
-    told = f"{name} ({basis}): at layer {top} the word asked for has a probability of {asked.say(top)}"
+    opening = f"{name} ({basis}): at layer {top} the word asked for has a probability of {asked.say(top)}"
     able = asked.readings[top].low > asked.readings[top].floor
-    yield f"{told}." if able else f"{told}: the model cannot do this, and what it says on the way means little."
+    yield f"{opening}." if able else f"{opening}: the model cannot do this, and what it says on the way means little."
     if not able or not leads or "pivot" not in words:
         return
     lead, other = average(leads), words["pivot"]
@@ -89,12 +89,12 @@ def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
     for target, asked in list(shares.items())[:MOST_PANELS]:
         lined = [average(own).line(script) for script, own in grouped(asked, attrgetter("condition")).items()]
         scripts.append(Panel(f"asked for {language_name(target)}", lined))
-    told = "Probability on pieces that begin the word, averaged over pairs of languages."
-    each = "Probability on pieces of each script where a word is asked for; dashed: their share of the vocabulary."
+    by_word = "Probability on pieces that begin the word, averaged over pairs of languages."
+    by_script = "Probability on pieces of each script where a word is asked for; dashed: their share of the vocabulary."
     drawn = [
-        ("lens-words", "In which language it thinks", told, words, "word_probability"),
+        ("lens-words", "In which language it thinks", by_word, words, "word_probability"),
         ("lens-next", "The next token", "", [Panel("", lines)] if lines else [], "next_token_probability"),
-        ("lens-scripts", "In which script it thinks", each, scripts, "script_share"),
+        ("lens-scripts", "In which script it thinks", by_script, scripts, "script_share"),
     ]
     return [
         Figure(name, title, f"{printable(run.model)}. {about} {EMBEDDING}", panels, xlabel="layer", measure=measure)

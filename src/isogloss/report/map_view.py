@@ -175,12 +175,12 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
     rows = {name: average(group) for name, group in pairs} or curves.by_partner(parts, run.centre)
     ranked = sorted(rows, key=lambda code: -sum(reading.value for reading in rows[code].readings.values()))
     alone = few or not any(part.target for part in parts)
-    told = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
+    rows_are = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
     lines = [rows[code].line(language_name(code)) for code in ranked]
     return Figure(
         name,
-        caption=f"{told} {EMBEDDING}".strip(),
-        panels=[Panel("", lines, note=f"{told[:-1]}; the rows are sorted." if told else "")],
+        caption=f"{rows_are} {EMBEDDING}".strip(),
+        panels=[Panel("", lines, note=f"{rows_are[:-1]}; the rows are sorted." if rows_are else "")],
         section="heat-map",
         xlabel="layer",
         ylabel="direction" if alone and parts[0].target else "language",
@@ -266,11 +266,11 @@ def map_sentences(run: RunFolder) -> list[str]:
             continue
         curve = overall(parts, measure, method)
         kind = "pairs" if describe(measure).undirected else "directions"
-        told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{curves.count_items(curve)}"
+        basis = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{curves.count_items(curve)}"
         best, name = curve.say(curve.best), curve.name[:1].upper() + curve.name[1:]
         if curve.above_chance is False:
             none = f"By {curve.name} no layer is better than chance: at best"
-            sentences.append(f"{none} {best}, at layer {curve.best} ({told}).")
+            sentences.append(f"{none} {best}, at layer {curve.best} ({basis}).")
             continue
         if lead.above_chance is False:
             opening = " does rise above chance: it"
@@ -278,7 +278,7 @@ def map_sentences(run: RunFolder) -> list[str]:
             opening = ""
         else:
             opening = f" {'agrees' if set(curve.alike) & set(lead.alike) else 'differs'}: it"
-        sentences.append(f"{name}{opening} is highest at {curves.where_best(curve)} with {best} ({told}).")
+        sentences.append(f"{name}{opening} is highest at {curves.where_best(curve)} with {best} ({basis}).")
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
     # How the two ends of the stack compare with the best layer, when they can be told from it:
     first, last = lead.at[0], lead.at[-1]
@@ -293,24 +293,24 @@ def map_sentences(run: RunFolder) -> list[str]:
 
 def _lead(curve: Curve) -> str:
     best, same = curve.best, curve.alike
-    told = f"{curve.name} ({ASKS[curve.measure]})"
+    measure = f"{curve.name} ({ASKS[curve.measure]})"
     numbers = curve.say(best)
     unsure = not curve.peak.known
     if curve.above_chance is False:
         why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
-        return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
+        return f"No layer is better than chance: {measure} is highest at layer {best} with {numbers}, {why}."
     if len(same) == len(curve.at) > 1:
         how = "none can be told from the best" if curve.tied else "all intervals overlap the best one's"
-        return f"No layer stands out: of {curves.name_layers(same)} {how}, layer {best}, where {told} is {numbers}."
+        return f"No layer stands out: of {curves.name_layers(same)} {how}, layer {best}, where {measure} is {numbers}."
     if len(same) > 1:
         opening = f"The languages meet most closely at {curves.name_layers(same)}, which cannot be told apart"
-        return f"{opening}: {told} peaks at layer {best} with {numbers}."
+        return f"{opening}: {measure} peaks at layer {best} with {numbers}."
     how = (
         "better than any other layer on the same sentences"
         if curve.tied
         else "whose interval overlaps no other layer's"
     )
-    return f"The languages meet most closely at layer {best}{'' if unsure else f', {how}'}: {told} is {numbers}."
+    return f"The languages meet most closely at layer {best}{'' if unsure else f', {how}'}: {measure} is {numbers}."
 
 
 def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
@@ -368,13 +368,13 @@ def _sinks(run: RunFolder, lead: Curve) -> list[str]:
 
 def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
     """What centring hides at the best layer: raw retrieval, and whether the languages can still be told apart; MEXA."""
-    found = {name: select(parts, measure=name) for name in ("separability", "mexa")}
+    known = [select(parts, measure=name) for name in ("separability", "mexa")]
     raw = select(parts, measure="p@1", method="cosine")
-    if lead.method != "centred" or lead.above_chance is False or not (raw and all(found.values())):
+    if lead.method != "centred" or lead.above_chance is False or not (raw and all(known)):
         return []
-    separable, mexa, best = average(found["separability"]), average(found["mexa"]), lead.best
-    told = separable.readings[best]
-    apart = (told.low if told.known else told.value) > told.floor
+    (separable, mexa), best = map(average, known), lead.best
+    accuracy = separable.readings[best]
+    apart = (accuracy.low if accuracy.known else accuracy.value) > accuracy.floor
     opening = f"The languages are aligned {'but not collapsed' if apart else 'and lie on one another'} at layer {best}"
     means = f"the nearer language mean tells the language of a sentence with an accuracy of {separable.say(best)}"
     over_layers = sum(reading.value for reading in mexa.readings.values()) / len(mexa.at)

@@ -123,8 +123,8 @@ def facts(text: TextCosts) -> list[Fact]:
     if not premiums:
         return []
     dearest, premium = premiums[0]
-    told = [("dearest", dearest, ""), ("its premium", number(premium.value), "")]
-    return [*told, ("languages", str(len(text.languages)), ""), ("sentences", f"{premium.n:,}", "")]
+    numbers = [("dearest", dearest, ""), ("its premium", number(premium.value), "")]
+    return [*numbers, ("languages", str(len(text.languages)), ""), ("sentences", f"{premium.n:,}", "")]
 
 
 def view(run: RunFolder) -> View:

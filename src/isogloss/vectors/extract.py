@@ -291,15 +291,15 @@ def find_sinks(
             begins.append((items[owners[batch.content], 1] == 0).cpu())
             for layer, own in states.items():
                 lengths[layer].append(own[batch.content].cpu())
-    found = {}
+    sinks = {}
     for layer, parts in lengths.items():
         own = torch.cat(parts)
         limit = DWARFS * float(own.median())
         long = own >= limit
         if limit > 0 and 0 < (share := float(long.float().mean())) <= FEW:
             first = float(torch.cat(begins)[long].float().mean())
-            found[layer] = Sinks(share, DWARFS * float(own.max()) / limit, first, limit)
-    return found
+            sinks[layer] = Sinks(share, DWARFS * float(own.max()) / limit, first, limit)
+    return sinks
 
 
 class TypeSums:
