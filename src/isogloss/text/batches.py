@@ -194,9 +194,10 @@ class Sentences:
         """The first `limit` sentences, so many at a time: the number of the first, ids and lengths."""
         start, lengths = 0, self.lengths[:limit]
         for first in range(0, len(lengths), PREPARED_AT_ONCE):
-            some = lengths[first : first + PREPARED_AT_ONCE]
-            yield first, self.ids[start : start + int(some.sum())], some
-            start += int(some.sum())
+            part = lengths[first : first + PREPARED_AT_ONCE]
+            tokens = int(part.sum())
+            yield first, self.ids[start : start + tokens], part
+            start += tokens
 
 
 def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
