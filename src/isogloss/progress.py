@@ -70,12 +70,12 @@ def _retold(work: Iterable[T], change: Callable[[str, int, int], tuple[str, int,
 
 def _write_lines() -> Listener:
     """A listener that writes a line when a stage begins, when it ends, and now and then between."""
-    told: dict[str, float] = {}  # when each stage is to be told of next
+    due: dict[str, float] = {}  # when the next line on each stage is to be written
 
     def write(stage: str, done: int, total: int) -> None:
         name, now = stage.partition(": ")[0], time.monotonic()
-        if now >= told.get(name, 0.0) or (done >= total and told[name] < math.inf):
-            told[name] = math.inf if done >= total else now + PAUSE
+        if now >= due.get(name, 0.0) or (done >= total and due[name] < math.inf):
+            due[name] = math.inf if done >= total else now + PAUSE
             sys.stderr.write(f"{stage}: {done:,} of {total:,}\n")
             sys.stderr.flush()
 

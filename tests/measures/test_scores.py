@@ -1,6 +1,5 @@
 """Scores of tasks: counts and their bootstrap, labels and spans against conlleval, answers step by step."""
 
-import doctest
 import random
 import re
 import string
@@ -29,10 +28,6 @@ from isogloss.measures.scores import (
     spans,
 )
 from isogloss.measures.statistics import percentile_interval
-
-
-def test_examples_in_the_docstrings():
-    assert doctest.testmod(scores).failed == 0
 
 
 def test_a_score_is_the_ratio_of_sums_and_not_the_mean_of_ratios():

@@ -80,107 +80,39 @@ def write_run(
 def rows(shape: Shape) -> list[dict]:
     """The rows of a map."""
     common = {"model": shape.model, "data": shape.data, "seed": shape.seed}
+    sentence, word = {"unit": "sentence", **common}, {"unit": "word", **common}
     random = np.random.default_rng(shape.seed)
-    found = []
-    centre = shape.languages[0]
+    made = []
+    centre, second, *_ = shape.languages
     wanted = lambda a, b: shape.pairs == "all" or centre in (a, b)  # noqa: E731
     for layer in range(shape.layers + 1):
         for a, b in combinations(shape.languages, 2):
             if wanted(a, b):
-                value = 0.9 * level(shape, layer, a, b)
-                found.append(
-                    scored(
-                        "cka",
-                        value,
-                        shape.n,
-                        0.01,
-                        layer=layer,
-                        source=a,
-                        target=b,
-                        method="debiased",
-                        unit="sentence",
-                        floor=0.0,
-                        **common,
-                    )
-                )
+                pair = {"layer": layer, "source": a, "target": b, "floor": 0.0, "method": "debiased", **sentence}
+                made.append(scored("cka", 0.9 * level(shape, layer, a, b), shape.n, 0.01, **pair))
         for a, b in permutations(shape.languages, 2):
             if not wanted(a, b):
                 continue
+            pair = {"layer": layer, "source": a, "target": b}
             base = level(shape, layer, a, b) * (0.98 if a > b else 1.0)
             for method, factor in (("cosine", 0.7), ("centred", 1.0), ("csls", 1.06)):
                 for measure, more in (("p@1", 1.0), ("p@5", 1.08), ("p@10", 1.12), ("mrr", 1.04)):
                     value = min(0.99, base * factor * more + random.normal(0, 0.004))
-                    found.append(
-                        scored(
-                            measure,
-                            value,
-                            shape.n,
-                            0.03,
-                            layer=layer,
-                            source=a,
-                            target=b,
-                            method=method,
-                            unit="sentence",
-                            floor=1 / shape.n,
-                            **common,
-                        )
-                    )
-            found.append(
-                scored(
-                    "word_agreement",
-                    0.15 + 0.7 * base,
-                    4 * shape.n,
-                    0.012,
-                    layer=layer,
-                    source=a,
-                    target=b,
-                    method="centred",
-                    unit="word",
-                    floor=0.11,
-                    **common,
-                )
-            )
+                    how = {"method": method, "floor": 1 / shape.n, **sentence}
+                    made.append(scored(measure, value, shape.n, 0.03, **pair, **how))
+            how = {"method": "centred", "floor": 0.11, **word}
+            made.append(scored("word_agreement", 0.15 + 0.7 * base, 4 * shape.n, 0.012, **pair, **how))
         for place, language in enumerate(shape.languages):
-            found.append(
-                table.row(
-                    "anisotropy",
-                    0.15 + 0.03 * place + 0.6 * (layer / shape.layers) ** 2,
-                    n=shape.n,
-                    layer=layer,
-                    source=language,
-                    unit="sentence",
-                    **common,
-                )
-            )
-        found.append(
-            scored(
-                "aer",
-                0.62 - 0.4 * level(shape, layer, centre, shape.languages[1]),
-                shape.n,
-                0.015,
-                layer=layer,
-                source=centre,
-                target=shape.languages[1],
-                method="itermax",
-                unit="word",
-                **common,
-            )
-        )
-    found.append(
-        table.row(
-            "aer",
-            0.34,
-            n=shape.n,
-            source=centre,
-            target=shape.languages[1],
-            method="statistical",
-            unit="word",
-            **common,
-        )
-    )
-    found.append(table.row("duplicates", 3, n=shape.n, source=centre, unit="sentence", **common))
-    found.append(table.row("truncated", 12, n=shape.n, source=shape.languages[1], unit="sentence", **common))
-    return found
+            value = 0.15 + 0.03 * place + 0.6 * (layer / shape.layers) ** 2
+            made.append(table.row("anisotropy", value, n=shape.n, layer=layer, source=language, **sentence))
+        value = 0.62 - 0.4 * level(shape, layer, centre, second)
+        pair = {"layer": layer, "source": centre, "target": second, "method": "itermax"}
+        made.append(scored("aer", value, shape.n, 0.015, **pair, **word))
+    statistical = {"source": centre, "target": second, "method": "statistical"}
+    made.append(table.row("aer", 0.34, n=shape.n, **statistical, **word))
+    made.append(table.row("duplicates", 3, n=shape.n, source=centre, **sentence))
+    made.append(table.row("truncated", 12, n=shape.n, source=second, **sentence))
+    return made
 
 
 def scored(measure: str, value: float, n: int, margin: float, **rest) -> dict:

@@ -1,7 +1,5 @@
 """Masking against explicit counts, and its shares by statistics on large draws."""
 
-import doctest
-
 import numpy as np
 import pytest
 import torch
@@ -189,12 +187,6 @@ def test_a_gpu_draws_without_waiting_and_keeps_the_same_rules():
     assert torch.equal(ids.gather(1, found.places)[used], found.labels[used])
     changed = (found.inputs != ids).nonzero().tolist()
     assert {tuple(one) for one in changed} <= {(row, place) for row in range(500) for place in chosen(found, row)}
-
-
-def test_docstring_examples():
-    result = doctest.testmod(masking)
-    assert result.attempted > 0
-    assert result.failed == 0
 
 
 def test_whole_words_are_chosen_together_and_the_share_stays_exact():

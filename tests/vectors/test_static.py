@@ -1,7 +1,5 @@
 """Vectors of word types, streamed, against explicit means; counting; static vectors against their formula."""
 
-import doctest
-import sys
 import tracemalloc
 
 import numpy as np
@@ -161,12 +159,6 @@ def test_bad_word_vectors_are_refused_with_the_line(tmp_path, text, sentence):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=sentence):
         read_word_vectors(path, keep={"cat"} if "none" in sentence else None)
-
-
-@pytest.mark.parametrize("module", ["store", "static"])
-def test_docstring_examples(module):
-    result = doctest.testmod(sys.modules[f"isogloss.vectors.{module}"])
-    assert result.attempted > 0 and result.failed == 0
 
 
 def test_sums_of_chunks_give_means_over_all_uses_and_keep_nan_for_a_type_without_any():

@@ -96,12 +96,14 @@ def test_words_of_whitespace_and_chinese_text_by_hand(tiny):
     batch = encode(stack.tokenizer, corpus, [0], max_length=64, words=True)
     with torch.no_grad():
         states = stack.read(batch)
-    for pool in ("mean", "first"):
+    for pool in ("mean", "weighted", "last", "first"):
         words = vectors(stack, corpus, unit="word", pool=pool)
         assert words.shape[1] == 2
         for cut, tokens in states.items():
             second = tokens[batch.words == 1]
-            expected = second.mean(0) if pool == "mean" else second[0]
+            places = torch.arange(1.0, len(second) + 1)
+            weighted = (places[:, None] * second).sum(0) / places.sum()
+            expected = {"mean": second.mean(0), "weighted": weighted, "last": second[-1], "first": second[0]}[pool]
             torch.testing.assert_close(words[cut, 0], tokens[1], atol=1e-6, rtol=0)
             torch.testing.assert_close(words[cut, 1], expected, atol=1e-6, rtol=0)
 

@@ -50,13 +50,14 @@ from isogloss.recipes.recipe import Option, check_arguments, language_files, mod
 from isogloss.runs.run import read_facts
 from isogloss.stack.load import load, locate, quietly
 from isogloss.stack.stack import Stack, graft
-from isogloss.text.batches import Unit, marks
+from isogloss.text.batches import marks
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.readers.parallel import joined_corpus
-from isogloss.vectors.extract import Pool, vectors
+from isogloss.vectors.extract import vectors
 
 Side = Literal["source", "target"]
+Pooling = Literal["mean", "first"]  # those that every format knows
 POOLED = {"mean": "mean of the content tokens", "first": "first token"}
 CARDS = Path(__file__).parent / "cards"  # how an exported model is used, in Markdown
 FILE = "model.onnx"
@@ -98,7 +99,7 @@ class Encoder:
 
     stack: Stack
     layer: int
-    pooling: Pool = "mean"
+    pooling: Pooling = "mean"
     mapping: Fitted | None = None
     side: Side = "source"
     mean: Tensor | None = None
@@ -133,8 +134,7 @@ class Encoder:
 
     def vectors(self, corpus: Corpus) -> Tensor:
         """What isogloss itself gives, (sentences, width), float32: every export is held to this."""
-        unit: Unit = "sentence" if self.pooling == "mean" else "first"
-        x = vectors(self.stack, corpus, layers=[self.layer], unit=unit)[0]
+        x = vectors(self.stack, corpus, layers=[self.layer], pooling=self.pooling)[0]
         if self.mapping is not None and self.side == "source":
             x = self.mapping(x)
         elif self.mapping is not None and self.mapping.restore == "normalised":
@@ -373,7 +373,7 @@ def export(
         str, Option("sentence-transformers, transformers or onnx", choices=tuple(FORMATS))
     ] = "sentence-transformers",
     layer: Annotated[int | None, "layer to cut at; default the last, or the one that a run of align aligned"] = None,
-    pooling: Annotated[Pool, "a sentence is the mean of its content tokens, or its first token"] = "mean",
+    pooling: Annotated[Pooling, "a sentence is the mean of its content tokens, or its first token"] = "mean",
     mapping: Annotated[str | Path | Fitted | None, "a fitted mapping, a file that ig.save wrote"] = None,
     side: Annotated[Side, "the mapping's space these sentences are of: source or target"] = "source",
     centre: Annotated[list[str] | Corpus | Bitext | None, "text whose mean is subtracted, LANG=FILE"] = None,

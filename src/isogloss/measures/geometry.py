@@ -171,8 +171,8 @@ def separability_interval(x: Tensor, y: Tensor) -> Interval:
     x, y = x - x[:1], y - x[:1]  # far from the origin differences would be lost
     mean_x, mean_y = ((side.sum(dim=0) - side) / (len(x) - 1) for side in (x, y))  # (n, d): without each pair in turn
     across, middle = mean_x - mean_y, (mean_x + mean_y) / 2
-    told = [torch.sign(((side - middle) * across).sum(dim=1)) for side in (x, y)]  # 1: nearer to the mean of x
-    return mean_interval((told[0] - told[1] + 2) / 4, floor=0.5).clipped()
+    of_x, of_y = (torch.sign(((side - middle) * across).sum(dim=1)) for side in (x, y))  # 1: nearer to the mean of x
+    return mean_interval((of_x - of_y + 2) / 4, floor=0.5).clipped()
 
 
 @measure(

@@ -44,6 +44,8 @@ class Measure:
         invariances: some of `INVARIANCES`: what may be done to `x` alone (rotation, scale, shift), to both alike (joint
             rotation, joint shift, permutation of items) or to the order of the arguments (symmetric) without changing
             the value.
+        directed: whether tables have a row for each direction between two languages, where the function, which is
+            symmetric, takes both together.
         paper: where the measure was published.
         takes: what the function is called with: "pair" for `function(x, y)` with rows that correspond, "space" for
             `function(x)`, "other" for anything else.
@@ -59,6 +61,7 @@ class Measure:
     logarithmic: bool = False
     neutral: bool = False
     invariances: frozenset[str] = frozenset()
+    directed: bool = False
     paper: str = ""
     takes: Takes = "pair"
     function: Callable[..., Any] | None = field(default=None, repr=False)
@@ -74,6 +77,11 @@ class Measure:
         if self.neutral or self.higher_is_better is None:
             return "neither"
         return "higher" if self.higher_is_better else "lower"
+
+    @property
+    def undirected(self) -> bool:
+        """Whether a table has one row for a pair of languages, which is the same both ways."""
+        return "symmetric" in self.invariances and not self.directed
 
 
 MEASURES: dict[str, Measure] = {}

@@ -406,6 +406,7 @@ for _name, _title, _explanation in (
         higher_is_better=True,
         range=(0.0, 1.0),
         invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
+        directed=True,
         paper="Conneau et al. 2018, Word Translation Without Parallel Data",
     )(lambda x, y, name=_name, **options: retrieval(x, y, **options)[name])
 

@@ -105,12 +105,12 @@ class Score:
     @property
     def value(self) -> float:
         """The score over all examples."""
-        return float(self.ratio(np.asarray(self.counts, dtype=np.float64).sum(0)))
+        return float(self.ratio(self.counts.sum(0)))
 
     @property
     def n(self) -> int:
         """What the score is out of."""
-        return int(round(float(np.asarray(self.counts)[:, -1].sum())))
+        return round(float(self.counts[:, -1].sum()))
 
 
 def left_out(score: Score) -> np.ndarray:
@@ -119,15 +119,13 @@ def left_out(score: Score) -> np.ndarray:
     >>> left_out(Score(np.array([[1, 1], [0, 1]] * 20))).round(3).tolist() == [0.5] * 20
     True
     """
-    counts = np.asarray(score.counts, dtype=np.float64)  # (examples, c)
-    sums = np.stack([part.sum(0) for part in np.array_split(counts, PARTS)])  # (parts, c)
-    return score.ratio(counts.sum(0) - sums)
+    sums = np.stack([part.sum(0) for part in np.array_split(score.counts, PARTS)])  # (parts, c)
+    return score.ratio(score.counts.sum(0) - sums)
 
 
 def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:
     """Values of the score on examples drawn with replacement, (draws,); the same seed draws the same examples."""
-    counts = np.asarray(score.counts, dtype=np.float64)  # (examples, c)
-    examples = len(counts)
+    examples = len(score.counts)
     if not examples:
         return np.full(draws, np.nan)
     generator = np.random.default_rng(seed)
@@ -138,7 +136,7 @@ def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:
         chosen = generator.integers(0, examples, shape)
         numbers = chosen + examples * np.arange(shape[0])[:, None]
         weights = np.bincount(numbers.reshape(-1), minlength=shape[0] * examples).reshape(shape)
-        values.append(score.ratio(weights @ counts))  # (draws,)
+        values.append(score.ratio(weights @ score.counts))  # (draws,)
     return np.concatenate(values)
 
 

@@ -50,7 +50,7 @@ from isogloss.training.checkpoints import Checkpoints, finish, finished, wearing
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import select_by
-from isogloss.vectors.extract import Pool, stream
+from isogloss.vectors.extract import Pooling, stream
 from isogloss.vectors.store import VectorStore, rereadable
 
 STITCHED, SHIFTED, UNMAPPED, RANDOM = "stitched", "shifted", "unmapped", "random"
@@ -278,7 +278,7 @@ def read_words(
         for position, word in enumerate(words):
             positions.setdefault(word, []).append(position)
         chunk_size = max(16, min(512, CHUNK_BYTES // (WORDS * len(layers) * stack.width * 4)))
-        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pool, pooling)}
+        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pooling, pooling)}
 
         with store.filling(name, (len(layers), len(words), stack.width)) as vectors:
             vectors[:] = torch.nan

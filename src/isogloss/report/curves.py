@@ -22,7 +22,7 @@ import pandas as pd
 
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
-from isogloss.measures.statistics import Interval, band
+from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.runs.table import WITHOUT_SINKS, training_name
 from isogloss.text import languages
 
@@ -160,6 +160,16 @@ class Curve:
         return f"{METHOD_TITLES.get(self.method, self.method)} {name}".strip() if self.measure == "p@1" else name
 
     @property
+    def items(self) -> str:
+        """What its values are counted over."""
+        return "words" if self.unit == "word" else "sentences"
+
+    @property
+    def pairs(self) -> str:
+        """What an average over languages is an average of."""
+        return "pairs of languages" if describe(self.measure).undirected else "directions"
+
+    @property
     def turn(self) -> int:
         """-1 where it fell, 1 where it rose, 0 where its ends cannot be told apart."""
         return 0 if not self.apart(0, -1) else 1 if self.last.value > self.first.value else -1
@@ -209,10 +219,7 @@ class Curve:
         >>> Curve("loss", {step: Interval(1.0) for step in range(9)}).thin(most=3).at
         (0, 4, 8)
         """
-        if len(self.at) <= most:
-            return self
-        chosen = (self.at[int(place)] for place in np.linspace(0, len(self.at) - 1, most).round())
-        return replace(self, readings={step: self.readings[step] for step in chosen})
+        return replace(self, readings={step: self.readings[step] for step in spread(self.at, most=most)})
 
     def line(self, label: str, **look: Any) -> Line:
         """The curve as a line of a figure, where infinite values are gaps; `look` holds more fields of the line."""
@@ -223,6 +230,12 @@ class Curve:
                 lists[name] = tuple(nan if isinf(value) else value for value in values)
         n = min((reading.n for reading in readings), default=0)
         return Line(label, self.at, **{"n": n, "members": self.members, **lists, **look})
+
+
+def spread(items: Sequence[T], *, most: int) -> list[T]:
+    """At most `most` items, evenly spread over the list, the first and the last among them."""
+    chosen = range(len(items)) if len(items) <= most else np.linspace(0, len(items) - 1, most).round().astype(int)
+    return [items[index] for index in chosen]
 
 
 def overlap(first: Interval, second: Interval) -> bool:
@@ -254,8 +267,8 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
             reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
-        told = ("measure", *NAMES, *DERIVED_NAMES)
-        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in told}
+        fields = ("measure", *NAMES, *DERIVED_NAMES)
+        about: dict[str, Any] = {name: cell for name, cell in known.items() if name in fields}
         about["layer"] = int(known["layer"]) if known.get("layer") else None
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
@@ -272,17 +285,17 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
     """
     own = [group[seed] for seed in sorted(seed for seed in group if seed is not None)]
     steps = sorted(set.intersection(*map(set, own)) or set.union(*map(set, own)))
-    numbers = [[bounds(readings.get(step, Interval(nan))) for step in steps] for readings in own]
-    values, lows, highs, floors = np.array(numbers).transpose(2, 0, 1)  # (seeds, steps) each
+    every = {step: [readings[step] for readings in own if step in readings] for step in steps}
     measure = describe(about["measure"])
-    mean = band(values, scale="log" if measure.logarithmic and not (values <= 0).any() else "linear")
-    low, high, floor = (band(side).mean for side in (lows, highs, floors))
+    positive = all(reading.value > 0 for same in every.values() for reading in same)
     over_seeds, text = {}, {}
-    for at, step in enumerate(steps):
-        n = min((readings[step].n for readings in own if step in readings and readings[step].n), default=0)
-        reading = Interval(float(mean.mean[at]), float(mean.low[at]), float(mean.high[at]), n, float(floor[at]))
+    for step, same in every.items():
+        values, *ends = zip(*map(bounds, same), strict=True)
+        mean = mean_over_seeds(values, scale="log" if measure.logarithmic and positive else "linear")
+        low, high, floor = (mean_over_seeds(side).value for side in ends)
+        reading = replace(mean, n=min((each.n for each in same if each.n), default=0), floor=floor)
         over_seeds[step] = reading.clipped(*measure.range)  # an interval over few seeds would go beyond
-        text[step] = replace(reading, low=float(low[at]), high=float(high[at]))
+        text[step] = replace(reading, low=low, high=high)
     return Curve(readings=over_seeds, text=text, seeds=len(own), **about)
 
 
@@ -475,9 +488,8 @@ def other_language(part: Curve, centre: str) -> str:
 
 def count_items(curve: Curve) -> str:
     """How many sentences or words stand behind a value of a curve, in words."""
-    items = "words" if curve.measure in ("word_agreement", "aer") else "sentences"
     counts = span_of(curve.counts)
-    return f"n = {counts} {items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
+    return f"n = {counts} {curve.items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
 
 
 def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
@@ -506,8 +518,8 @@ def where_best(curve: Curve) -> str:
     best, same = curve.best, curve.alike
     if len(same) == 1:
         return f"layer {best}"
-    told = "no layer stands out" if len(same) == len(curve.at) else f"{name_layers(same)} cannot be told apart"
-    return f"layer {best} ({told})"
+    ties = "no layer stands out" if len(same) == len(curve.at) else f"{name_layers(same)} cannot be told apart"
+    return f"layer {best} ({ties})"
 
 
 def language_name(code: str) -> str:

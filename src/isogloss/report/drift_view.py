@@ -38,19 +38,19 @@ def view(run: RunFolder) -> View:
         ranked = sorted(layers.keys() - still, key=lambda layer: (-layers[layer].last.value, layer))
         if ranked:
             most, least = (layers[layer].reading(-1) for layer in (ranked[0], ranked[-1]))
-            told = f", layer {ranked[-1]} least ({least})" if len(ranked) > 1 else ""
-            told += f"; {curves.name_layers(still)} did not move" if still else ""
-            sentences.append(f"Layer {ranked[0]} moved most{by} (L2 {most} from its start){told}.")
+            others = f", layer {ranked[-1]} least ({least})" if len(ranked) > 1 else ""
+            others += f"; {curves.name_layers(still)} did not move" if still else ""
+            sentences.append(f"Layer {ranked[0]} moved most{by} (L2 {most} from its start){others}.")
     natives = [name for name in dict.fromkeys(run.trained["other_model"]) if name not in ("", START)]
     for native in natives[:1]:  # how alike the last layer and the native model's are, by CKA, which no rotation changes
         ends = {plan: _by_layer(run, "cka", plan, kind=f"to {native}") for plan in plans}
         layer = max((layer for courses in ends.values() for layer in courses), default=-1)
         sentences += _listing(f"CKA of layer {layer} with the native model {native}", ends, layer, bys)
     # What became of finding translations, at the layer that found most of them before:
-    found = {plan: _by_layer(run, "p@1_mean", plan, kind="centred") for plan in plans}
-    for first in [courses for courses in found.values() if courses][:1]:
+    retrieval = {plan: _by_layer(run, "p@1_mean", plan, kind="centred") for plan in plans}
+    for first in [courses for courses in retrieval.values() if courses][:1]:
         best = max(first, key=lambda layer: (first[layer].first.value, -layer))
-        sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", found, best, bys)
+        sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", retrieval, best, bys)
     figures = [*training_view.step_figures(run), *map_view.figures(run)]
     return View("training", sentences, facts(run), figures)
 
@@ -79,16 +79,16 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
     courses = select(run.by_step, measure="perplexity", unit="token", training=plan)
     here = select(courses, data=HELD)[0]
     per = "its perplexity per token"
-    told = here.way(f"lowered {per}", f"did not clearly change {per}:", f"raised {per}")
-    sentence = f"Tuning on {language_name(language)}{by} {told} {here.from_to()}"
+    change = here.way(f"lowered {per}", f"did not clearly change {per}:", f"raised {per}")
+    sentence = f"Tuning on {language_name(language)}{by} {change} {here.from_to()}"
     seeds = f" (means of {here.seeds} seeds)" if here.seeds > 1 else ""
     others = {curve.target: curve for curve in reversed(courses) if curve.target != language}  # the first of each
     pooled = others.pop(OTHERS, None)
     if pooled is None or not others:  # none was given, or the run was stopped before they were read
         return [f"{sentence}{seeds}."]
     whose = "the other languages, pooled," if len(others) > 1 else language_name(next(iter(others)))
-    told = pooled.way("fell", "did not clearly change:", "rose")
-    sentence += f"; that of {whose} {told} {pooled.from_to(steps=False)}"
+    change = pooled.way("fell", "did not clearly change:", "rose")
+    sentence += f"; that of {whose} {change} {pooled.from_to(steps=False)}"
     if len(others) > 1 and pooled.turn:
         most = max(others, key=lambda code: pooled.turn * others[code].last.value / others[code].first.value)
         sentence += f" ({language_name(most)} most, {others[most].from_to(steps=False)})"

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from isogloss.errors import readable, require
@@ -61,9 +60,9 @@ def thinking(parts: Sequence[Curve], task: str, pivot: str) -> Iterator[str]:
     basis = f"{curves.span_of(asked.counts)} prompts each, {asked.members} pair{'s' * (asked.members > 1)} of languages"
     if task == "cloze":
         basis = f"{curves.span_of(asked.counts)} prompts each, {asked.members} language{'s' * (asked.members > 1)}"
-    told = f"{name} ({basis}): at layer {top} the word asked for has a probability of {asked.say(top)}"
+    opening = f"{name} ({basis}): at layer {top} the word asked for has a probability of {asked.say(top)}"
     able = asked.readings[top].low > asked.readings[top].floor
-    yield f"{told}." if able else f"{told}: the model cannot do this, and what it says on the way means little."
+    yield f"{opening}." if able else f"{opening}: the model cannot do this, and what it says on the way means little."
     if not able or not leads or "pivot" not in words:
         return
     lead, other = average(leads), words["pivot"]
@@ -91,12 +90,12 @@ def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
     for target, asked in list(shares.items())[:MOST_PANELS]:
         lined = [average(own).line(script) for script, own in grouped(asked, attrgetter("condition")).items()]
         scripts.append(Panel(f"asked for {language_name(target)}", lined))
-    told = "Probability on pieces that begin the word, averaged over pairs of languages."
-    each = "Probability on pieces of each script where a word is asked for; dashed: their share of the vocabulary."
+    by_word = "Probability on pieces that begin the word, averaged over pairs of languages."
+    by_script = "Probability on pieces of each script where a word is asked for; dashed: their share of the vocabulary."
     drawn = [
-        ("lens-words", "In which language it thinks", told, words, "word_probability"),
+        ("lens-words", "In which language it thinks", by_word, words, "word_probability"),
         ("lens-next", "The next token", "", [Panel("", lines)] if lines else [], "next_token_probability"),
-        ("lens-scripts", "In which script it thinks", each, scripts, "script_share"),
+        ("lens-scripts", "In which script it thinks", by_script, scripts, "script_share"),
     ]
     return [
         Figure(name, title, f"{printable(run.model)}. {about} {EMBEDDING}", panels, xlabel="layer", measure=measure)
@@ -110,8 +109,7 @@ def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
     drawn: list[Figure] = []
     for keys, own in cells.groupby(["data", "task", "source", "target"], sort=False):
         _, task, source, target = map(str, keys)
-        layers = sorted(own["layer"].unique())
-        shown = {layers[int(at)] for at in np.linspace(0, len(layers) - 1, min(len(layers), MOST_COLUMNS)).round()}
+        shown = curves.spread(sorted(own["layer"].unique()), most=MOST_COLUMNS)
         lines = []
         for (_, label), line in own[own["layer"].isin(shown)].groupby(["item", "label"], sort=False):
             said = tuple(_short(text) for text in line["said"])
@@ -170,11 +168,8 @@ def view(run: RunFolder) -> View:
     said += [sentence for task in TASKS for sentence in thinking(parts, task, pivot)]
     if words := word_curves(parts, "translation"):
         facts.append(("translation, at the top", number(words["target"].last.value), ""))
-        facts += (
-            [(f"{pivot}, at most", number(words["pivot"].peak.value), f"layer {words['pivot'].best}")]
-            if "pivot" in words
-            else []
-        )
+        if between := words.get("pivot"):
+            facts.append((f"{pivot}, at most", number(between.peak.value), f"layer {between.best}"))
     path, drawn = run.path / GRID, figures(parts, run, pivot)
     lost = run.record.get("status") == "finished" and not path.is_file()
     require(not lost, f"{path} is missing, which a finished run has; the run must be made again")

@@ -21,7 +21,6 @@ from isogloss.runs.table import WITHOUT_SINKS
 
 MOST_SENTENCES = 8
 MEASURES = ("p@1", "cka", "word_agreement", "aer", "mexa", "anc", "separability", "anisotropy")
-UNDIRECTED = ("cka", "mexa", "anc", "separability")  # the same both ways: one row a pair of languages
 METHODS = ("centred", "cosine", "csls", "debiased", "itermax")
 METHOD_LOOKS: Mapping[str, dict[str, Any]] = {
     "centred": {"colour": DARK},
@@ -92,10 +91,11 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
             same = [select(groups[measure, method], data=data) for method in methods]
             panels.append(_panel(run, [average(own) for own in same if own], methods, f"{AVERAGE}, {data} only"))
     several = len({part.data for group in groups.values() for part in group}) > 1
-    # Every direction that some curve has, once; CKA has none of its own.
-    directed = (part for (name, _), own in groups.items() if name not in UNDIRECTED for part in own if part.target)
+    # Every direction that some curve has, once; what is the same both ways, as CKA is, has none of its own.
+    parted = (own for (name, _), own in groups.items() if not describe(name).undirected)
+    directed = (part for own in parted for part in own if part.target)
     for source, target, data in dict.fromkeys((part.source, part.target, part.data) for part in directed):
-        pairs = [(source, target), (target, source)] if measure in UNDIRECTED else [(source, target)]
+        pairs = [(source, target), (target, source)][: 2 if describe(measure).undirected else 1]
         own = [
             part
             for part in parts
@@ -151,7 +151,7 @@ def _panel(
         rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])] if pair else rows
         means = rows.groupby("method")["value"].mean()
         references = {curves.METHOD_TITLES.get(name, name): float(means[name]) for name in map(str, means.index)}
-    kind = {"anisotropy": "languages", **dict.fromkeys(UNDIRECTED, "language pairs")}.get(about.name, "directions")
+    kind = "languages" if about.takes == "space" else "language pairs" if about.undirected else "directions"
     members = [part.members for part in parts]
     counts = curves.span_of(count for part in parts for count in part.counts)
     own = any(part.tied is not None for part in parts)
@@ -164,7 +164,8 @@ def _panel(
 
 
 def _pair_name(part: Curve) -> str:
-    return f"{part.source} {'–' if part.measure in UNDIRECTED else '→'} {part.target}" if part.target else part.source
+    joined = "–" if describe(part.measure).undirected else "→"
+    return f"{part.source} {joined} {part.target}" if part.target else part.source
 
 
 def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
@@ -174,12 +175,12 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
     rows = {name: average(group) for name, group in pairs} or curves.by_partner(parts, run.centre)
     ranked = sorted(rows, key=lambda code: -sum(reading.value for reading in rows[code].readings.values()))
     alone = few or not any(part.target for part in parts)
-    told = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
+    rows_are = "" if alone else f"Each row: that language with {language_name(run.centre)}, both directions averaged."
     lines = [rows[code].line(language_name(code)) for code in ranked]
     return Figure(
         name,
-        caption=f"{told} {EMBEDDING}".strip(),
-        panels=[Panel("", lines, note=f"{told[:-1]}; the rows are sorted." if told else "")],
+        caption=f"{rows_are} {EMBEDDING}".strip(),
+        panels=[Panel("", lines, note=f"{rows_are[:-1]}; the rows are sorted." if rows_are else "")],
         section="heat-map",
         xlabel="layer",
         ylabel="direction" if alone and parts[0].target else "language",
@@ -189,7 +190,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
 
 def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
     """All pairs of languages at one layer, the best at first."""
-    symmetric = mean.measure in UNDIRECTED
+    symmetric = describe(mean.measure).undirected
     groups = curves.grouped(parts, attrgetter("source", "target"))
     groups |= curves.grouped(parts, attrgetter("target", "source")) if symmetric else {}
     codes = [code for code in run.languages if any(code in pair for pair in groups)]
@@ -217,9 +218,9 @@ def facts(run: RunFolder) -> list[Fact]:
     """The few numbers a reader takes away."""
     if run.lead is None:
         return []
-    counted = "words a pair" if run.lead.measure == "word_agreement" else "sentences a pair"
     numbers = [*layer_facts(run.lead, run.depth), ("languages", str(len(run.languages)), "")]
-    return [*numbers, (counted, counts, "")] if (counts := curves.span_of(run.lead.counts)) else numbers
+    counts = curves.span_of(run.lead.counts)
+    return [*numbers, (f"{run.lead.items} a pair", counts, "")] if counts else numbers
 
 
 def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
@@ -264,12 +265,12 @@ def map_sentences(run: RunFolder) -> list[str]:
         if measure == lead.measure or not select(parts, measure=measure, method=method):
             continue
         curve = overall(parts, measure, method)
-        kind = "pairs" if measure == "cka" else "directions"
-        told = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{curves.count_items(curve)}"
+        kind = "pairs" if describe(measure).undirected else "directions"
+        basis = f"{f'average over {curve.members} {kind}, ' if curve.members > 1 else ''}{curves.count_items(curve)}"
         best, name = curve.say(curve.best), curve.name[:1].upper() + curve.name[1:]
         if curve.above_chance is False:
             none = f"By {curve.name} no layer is better than chance: at best"
-            sentences.append(f"{none} {best}, at layer {curve.best} ({told}).")
+            sentences.append(f"{none} {best}, at layer {curve.best} ({basis}).")
             continue
         if lead.above_chance is False:
             opening = " does rise above chance: it"
@@ -277,7 +278,7 @@ def map_sentences(run: RunFolder) -> list[str]:
             opening = ""
         else:
             opening = f" {'agrees' if set(curve.alike) & set(lead.alike) else 'differs'}: it"
-        sentences.append(f"{name}{opening} is highest at {curves.where_best(curve)} with {best} ({told}).")
+        sentences.append(f"{name}{opening} is highest at {curves.where_best(curve)} with {best} ({basis}).")
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
     # How the two ends of the stack compare with the best layer, when they can be told from it:
     first, last = lead.at[0], lead.at[-1]
@@ -292,24 +293,24 @@ def map_sentences(run: RunFolder) -> list[str]:
 
 def _lead(curve: Curve) -> str:
     best, same = curve.best, curve.alike
-    told = f"{curve.name} ({ASKS[curve.measure]})"
+    measure = f"{curve.name} ({ASKS[curve.measure]})"
     numbers = curve.say(best)
     unsure = not curve.peak.known
     if curve.above_chance is False:
         why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
-        return f"No layer is better than chance: {told} is highest at layer {best} with {numbers}, {why}."
+        return f"No layer is better than chance: {measure} is highest at layer {best} with {numbers}, {why}."
     if len(same) == len(curve.at) > 1:
         how = "none can be told from the best" if curve.tied else "all intervals overlap the best one's"
-        return f"No layer stands out: of {curves.name_layers(same)} {how}, layer {best}, where {told} is {numbers}."
+        return f"No layer stands out: of {curves.name_layers(same)} {how}, layer {best}, where {measure} is {numbers}."
     if len(same) > 1:
         opening = f"The languages meet most closely at {curves.name_layers(same)}, which cannot be told apart"
-        return f"{opening}: {told} peaks at layer {best} with {numbers}."
+        return f"{opening}: {measure} peaks at layer {best} with {numbers}."
     how = (
         "better than any other layer on the same sentences"
         if curve.tied
         else "whose interval overlaps no other layer's"
     )
-    return f"The languages meet most closely at layer {best}{'' if unsure else f', {how}'}: {told} is {numbers}."
+    return f"The languages meet most closely at layer {best}{'' if unsure else f', {how}'}: {measure} is {numbers}."
 
 
 def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
@@ -323,7 +324,7 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
         pair = " to ".join(map(language_name, filter(None, (curve.source, curve.target))))
         return f"This is one curve, {f'{pair}, ' if pair else ''}{curves.count_items(curve)}.{apart}"
     pairs = {(part.source, part.target) for part in parts}
-    kind = "pairs of languages" if curve.measure == "cka" else "directions"
+    kind = curve.pairs
     if _pairs_repeat(parts):
         kind = kind if len(pairs) > 1 else {"directions": "direction"}.get(kind, "pair of languages")
         texts, seeds = len({part.data for part in parts}), len({part.seed for part in parts})
@@ -367,13 +368,13 @@ def _sinks(run: RunFolder, lead: Curve) -> list[str]:
 
 def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
     """What centring hides at the best layer: raw retrieval, and whether the languages can still be told apart; MEXA."""
-    found = {name: select(parts, measure=name) for name in ("separability", "mexa")}
+    known = [select(parts, measure=name) for name in ("separability", "mexa")]
     raw = select(parts, measure="p@1", method="cosine")
-    if lead.method != "centred" or lead.above_chance is False or not (raw and all(found.values())):
+    if lead.method != "centred" or lead.above_chance is False or not (raw and all(known)):
         return []
-    separable, mexa, best = average(found["separability"]), average(found["mexa"]), lead.best
-    told = separable.readings[best]
-    apart = (told.low if told.known else told.value) > told.floor
+    (separable, mexa), best = map(average, known), lead.best
+    accuracy = separable.readings[best]
+    apart = (accuracy.low if accuracy.known else accuracy.value) > accuracy.floor
     opening = f"The languages are aligned {'but not collapsed' if apart else 'and lie on one another'} at layer {best}"
     means = f"the nearer language mean tells the language of a sentence with an accuracy of {separable.say(best)}"
     over_layers = sum(reading.value for reading in mexa.readings.values()) / len(mexa.at)

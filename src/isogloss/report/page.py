@@ -245,16 +245,10 @@ def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
 
 def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[Path]:
     out.mkdir(parents=True, exist_ok=True)
-    texts = [
-        text
-        for each in figures
-        if not each.page_only
-        for own in each.panels
-        for line in own.lines
-        for text in line.texts
-    ]
+    files = [figure for figure in figures if not figure.page_only]
+    texts = [text for figure in files for panel in figure.panels for line in panel.lines for text in line.texts]
     with drawing([run.model, *run.data, *map(curves.language_name, run.languages), *texts]):
-        written = [path for figure in figures if not figure.page_only for path in write_figure(figure, out)]
+        written = [path for figure in files for path in write_figure(figure, out)]
     return written + word_map.write_word_maps(run, out)
 
 

@@ -292,17 +292,16 @@ def _meeting(run: RunFolder) -> list[str]:
         return []
     (first, _, before), (last, at_end, curve) = began, ended
     best = curve.best
-    told = f"{curve.name} ({map_view.ASKS[curve.measure]}) is {curve.say(best)}"
+    value = f"{curve.name} ({map_view.ASKS[curve.measure]}) is {curve.say(best)}"
     if curve.above_chance is False:
-        opening = f"At step {last:,} no layer is better than chance: at layer {best}, the highest, {told}"
+        opening = f"At step {last:,} no layer is better than chance: at layer {best}, the highest, {value}"
     else:
-        opening = f"Languages meet best at {curves.where_best(curve)}: at step {last:,} {told}"
+        opening = f"Languages meet best at {curves.where_best(curve)}: at step {last:,} {value}"
     compared = before.at if first < last else ()
     since = _since(before, curve, best, step=first) if best in compared else ""
-    kind = "pairs of languages" if curve.measure == "cka" else "directions"
     texts = run.trained.loc[run.trained["measure"] == curve.measure, "data"].nunique()
     on = f" on {texts} data sets" if texts > 1 else ""
-    basis = f"average over {curve.members} {kind}{on}, " if curve.members > 1 else ""
+    basis = f"average over {curve.members} {curve.pairs}{on}, " if curve.members > 1 else ""
     sentences = [f"{opening}{since}; {basis}{curves.count_items(curve)}."]
     end = curve.at[-1]
     if since.startswith(SAME) and best < end in compared:
@@ -327,8 +326,8 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     of = f" of {language_name(lead.languages[0])}" if lead.languages else ""
     per = f" per {panel.unit}" if panel.unit else ""
     mean = ", all languages pooled" if lead.target == POOLED else f", average over {len(lines)} languages"
-    told = "" if lead.languages else mean
-    sentence = _moved(f"Held-out perplexity{per}{of}", lead, items="predicted tokens", told=told)
+    over = "" if lead.languages else mean
+    sentence = _moved(f"Held-out perplexity{per}{of}", lead, items="predicted tokens", over=over)
     # Which language ends lowest and which highest, when their intervals do not meet.
     ranked = sorted(lines, key=lambda line: line.last.value)
     low, high = (ranked[0], ranked[-1]) if ranked else (lead, lead)
@@ -354,8 +353,8 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
 
 def _others(charts: Sequence[StepPanel]) -> Iterator[str]:
     """A sentence for every other measure: over the steps, and at its best layer where it is taken by layer."""
-    told = {"loss", "perplexity", *(measure for measure, _ in curves.LEADING)}
-    for measure in dict.fromkeys(panel.measure for panel in charts if panel.measure not in told):
+    named = {"loss", "perplexity", *(measure for measure, _ in curves.LEADING)}  # in sentences of their own
+    for measure in dict.fromkeys(panel.measure for panel in charts if panel.measure not in named):
         own = [panel for panel in charts if panel.measure == measure]
         whole = [panel for panel in own if panel.layer is None]
         best = whole[0] if whole else best_panel(own)
@@ -365,13 +364,13 @@ def _others(charts: Sequence[StepPanel]) -> Iterator[str]:
         at = "" if best.layer is None else f" at layer {best.layer}"
         over = f", average over {best.lead.members} curves" if best.lead.members > 1 else ""
         title = describe(measure).title
-        yield _moved(f"{title[:1].upper()}{title[1:]}{per}{at}", best.lead, told=over)
+        yield _moved(f"{title[:1].upper()}{title[1:]}{per}{at}", best.lead, over=over)
 
 
-def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", told: str = "") -> str:
-    """Where a curve began and where it ended, and whether that is a change."""
+def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", over: str = "") -> str:
+    """Where a curve began and where it ended, and whether that is a change; over: what it is the average over."""
     behind = f" (n = {curve.last.n:,} {items})" if curve.last.n else ""
-    end = f"{curve.reading(-1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{told}{behind}"
+    end = f"{curve.reading(-1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{over}{behind}"
     if len(curve.at) == 1:
         return f"{subject} is {end}."
     how = curve.way("fell", "did not clearly change:", "rose")

@@ -18,7 +18,7 @@ from scipy.linalg import orthogonal_procrustes
 
 from isogloss.figure import COLOURS, INK, QUIET, RULE, printable
 from isogloss.files import whole
-from isogloss.report.curves import RunFolder, language_name
+from isogloss.report.curves import RunFolder, language_name, spread
 from isogloss.report.draw_matplotlib import FontChoice, caption, drawing, new_figure, save
 
 if TYPE_CHECKING:
@@ -228,14 +228,10 @@ def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
     >>> choose_layers(range(13), 8, most=6)
     [0, 2, 5, 8, 10, 12]
     """
-    if len(layers) <= most:
-        return list(layers)
-    chosen = {layers[int(place)] for place in np.linspace(0, len(layers) - 1, most).round()}
+    chosen = spread(layers, most=most)
     if best not in chosen:
-        inner = sorted(chosen)[1:-1]
-        chosen.remove(min(inner, key=lambda layer: abs(layer - best)))
-        chosen.add(best)
-    return sorted(chosen)
+        chosen.remove(min(chosen[1:-1], key=lambda layer: abs(layer - best)))
+    return sorted({*chosen, best})
 
 
 def frames(points: WordMap, between: int) -> "Iterator[Image]":

@@ -20,7 +20,7 @@ from isogloss.files import whole
 from isogloss.progress import progress
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import Items
-from isogloss.text.batches import group
+from isogloss.text.batches import batch_tokens, group
 from isogloss.training.probes import arithmetic
 
 SHARE = 0.5  # of the memory that is free, for one prefix
@@ -74,9 +74,8 @@ def read_prefix(
 
 def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dtype | None) -> None:
     lower, done = stack[:cut], 0
-    size = 65_536 if stack.device.type == "cuda" else 2_048
     with measuring(stack.model), arithmetic(stack.device, dtype):
-        for members in group(items.lengths.tolist(), tokens=size):
+        for members in group(items.lengths.tolist(), tokens=batch_tokens(stack.device)):
             states = lower.read(items.batch(np.array(members), stack.device), [cut])[cut]
             tokens = torch.from_numpy(items.tokens(members))
             room[tokens.to(room.device)] = states.to(room.device, room.dtype)

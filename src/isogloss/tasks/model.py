@@ -24,7 +24,7 @@ from isogloss.seeds import seed_of, seeded
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.task import Items, Labels, Prediction, Task
-from isogloss.text.batches import Batch, group, layout_of, padded_rows, size_of
+from isogloss.text.batches import Batch, batch_tokens, group, layout_of, padded_rows, size_of
 from isogloss.text.masking import IGNORE
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
 from isogloss.training.masked_lm import padding_id
@@ -235,12 +235,11 @@ def predict(
     the examples. prefix: the states of the items in the model's frozen layers, where they are known.
     """
     device = model.stack.device
-    size = tokens or (65_536 if device.type == "cuda" else 2_048)
     predictions: dict[int, Prediction] = {}
     border = np.cumsum(items.counts)
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
-        for members in group(items.lengths.tolist(), tokens=size):
+        for members in group(items.lengths.tolist(), tokens=tokens or batch_tokens(device)):
             asked = task_batch(items, members, device=device)
             waiting.append((members, model.task.guess(model(asked, prefix), asked.present)))
     for members, guesses in waiting:  # only now does the host wait for the device

@@ -194,9 +194,10 @@ class Sentences:
         """The first `limit` sentences, so many at a time: the number of the first, ids and lengths."""
         start, lengths = 0, self.lengths[:limit]
         for first in range(0, len(lengths), PREPARED_AT_ONCE):
-            some = lengths[first : first + PREPARED_AT_ONCE]
-            yield first, self.ids[start : start + int(some.sum())], some
-            start += int(some.sum())
+            part = lengths[first : first + PREPARED_AT_ONCE]
+            tokens = int(part.sum())
+            yield first, self.ids[start : start + tokens], part
+            start += tokens
 
 
 def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
@@ -335,6 +336,15 @@ def group(lengths: Sequence[int], *, tokens: int) -> Iterator[list[int]]:
         size = max(1, tokens // max(1, lengths[order[start]]))
         yield order[start : start + size]
         start += size
+
+
+def batch_tokens(device: torch.device, *, padded: bool = False) -> int:
+    """How many tokens are run together on a device where only memory bounds a batch.
+
+    padded: whether sentences are padded to the longest of their batch. On a CPU a larger batch then costs more padding
+    than it saves.
+    """
+    return 65_536 if device.type == "cuda" else 1_024 if padded else 2_048
 
 
 def chunks(rows: Sequence[int], size: int) -> Iterator[list[int]]:

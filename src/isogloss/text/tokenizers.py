@@ -215,14 +215,14 @@ def train_pieces(cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: 
     alphabet = np.sort(order[characters[order] > 0])
     rare = dict.fromkeys(np.setdiff1d(np.flatnonzero(characters), alphabet).tolist(), " ")
 
-    told = listener.get()  # the text is drawn by threads of the trainer, which do not inherit the listener
+    report = listener.get()  # the text is drawn by threads of the trainer, which do not inherit the listener
 
     def fed() -> Iterator[str]:
         done = 0
         for number, text in enumerate(cleaned()):
             done += len(text)
             if number % 1_000 == 0:
-                told(stage, done, total)
+                report(stage, done, total)
             yield text.translate(rare)
 
     learner = untrained_tokenizer(kind)

@@ -20,11 +20,10 @@ from isogloss.errors import InputError, require
 from isogloss.measures.inputs import double
 from isogloss.progress import progress
 from isogloss.stack.stack import Chain, Part, Stack, measuring
-from isogloss.text.batches import Batch, Unit, encode, group, ranges
+from isogloss.text.batches import Batch, Unit, batch_tokens, encode, group, ranges
 from isogloss.text.corpora import Corpus, shortened
 from isogloss.text.words import words_of
 
-Pool = Literal["mean", "first"]
 Pooling = Literal["mean", "weighted", "last", "first"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 DWARFS = 5  # times the median length of a layer's states from which one of them is a sink
@@ -73,7 +72,7 @@ def stream(
     *,
     layers: Sequence[int] | None = None,
     units: Sequence[Unit] = ("sentence",),
-    pool: Pool = "mean",
+    pool: Pooling = "mean",
     pooling: Pooling = "mean",
     sinks: Mapping[int, Sinks] | None = None,
     rows: Sequence[int] | None = None,
@@ -89,7 +88,7 @@ def stream(
         corpus: the text.
         layers: cuts, default all.
         units: any of "sentence", "first", "word", "token", see `vectors`.
-        pool: how a word is made of its subwords: their mean, or the first of them.
+        pool: how a word is made of its subwords, as `pooling` says of a sentence and its tokens.
         pooling: how a sentence is made of its tokens, see `vectors`.
         sinks: by layer, tokens that are left out of the mean of a sentence, as `find_sinks` finds them; not where a
             sentence has no others.
@@ -100,24 +99,22 @@ def stream(
         encoding: makes tokens of sentences, with the parameters of `isogloss.text.batches.encode`.
     """
     check_corpus(corpus)
-    if unknown := [unit for unit in units if unit not in UNITS]:
-        raise InputError(f"unit {unknown[0]!r} is not known; choose {', '.join(UNITS)}")
-    require(pool in POOLS, f"pool {pool!r} is not known; choose mean or first")
-    require(pooling in POOLINGS, f"pooling {pooling!r} is not known; choose {', '.join(POOLINGS)}")
+    asked = [("pool", pool, POOLINGS), ("pooling", pooling, POOLINGS), *(("unit", unit, UNITS) for unit in units)]
+    for name, value, known in asked:
+        require(value in known, f"{name} {value!r} is not known; choose {', '.join(known)}")
     how: dict[str, Any] = {} if part == "states" else {"part": part}
     wanted = list(stack.cuts_of(part) if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
-    # Where a CPU pads, larger batches would pad more than they save.
-    budget = tokens or (65_536 if stack.device.type == "cuda" else 2_048 if stack.packs else 1_024)
+    budget = tokens or batch_tokens(stack.device, padded=not stack.packs)
 
     def pooled_by_unit(numbered: Mapping[Unit, tuple[Tensor, Tensor]], cut: int, states: Tensor) -> dict[Unit, Tensor]:
         pooled = {}
         for unit, (items, owners) in numbered.items():
-            whole = POOLINGS[pooling] if unit == "sentence" else POOLS[pool if unit == "word" else "mean"]
-            pooled[unit] = whole(states, owners, len(items))
+            reduce = POOLINGS[{"sentence": pooling, "word": pool}.get(unit, "mean")]
+            pooled[unit] = reduce(states, owners, len(items))
             if unit == "sentence" and sinks and cut in sinks:
                 others = torch.where(states.float().norm(dim=1) < sinks[cut].limit, owners, -1)
-                without = whole(states, others, len(items))
+                without = reduce(states, others, len(items))
                 pooled[unit] = torch.where(without.isnan(), pooled[unit], without)
         return pooled
 
@@ -176,7 +173,7 @@ def vectors(
     *,
     layers: Sequence[int] | None = None,
     unit: Unit = "sentence",
-    pool: Pool = "mean",
+    pool: Pooling = "mean",
     pooling: Pooling = "mean",
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
@@ -190,7 +187,7 @@ def vectors(
         layers: cuts, default all.
         unit: "sentence" (made of its tokens as `pooling` says), "first" (the first token of a sentence, as [CLS] is in
             many models), "word" or "token" (content tokens in order).
-        pool: how a word is made of its subwords: their mean, or the first of them.
+        pool: how a word is made of its subwords, as `pooling` says of a sentence and its tokens.
         pooling: how a sentence is made of its tokens: "mean" of its content, "weighted" by position (the i-th content
             token counts i times, since in a decoder later tokens have seen more), "last" content token, or "first"
             token, as the unit "first".
@@ -271,7 +268,6 @@ def weighted_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
     return sums / (sizes * (sizes + 1) / 2)[:, None]
 
 
-POOLS = {"mean": mean_by_group, "first": first_of_group}
 POOLINGS = {"mean": mean_by_group, "weighted": weighted_by_group, "last": last_of_group, "first": first_of_group}
 
 
@@ -295,15 +291,15 @@ def find_sinks(
             begins.append((items[owners[batch.content], 1] == 0).cpu())
             for layer, own in states.items():
                 lengths[layer].append(own[batch.content].cpu())
-    found = {}
+    sinks = {}
     for layer, parts in lengths.items():
         own = torch.cat(parts)
         limit = DWARFS * float(own.median())
         long = own >= limit
         if limit > 0 and 0 < (share := float(long.float().mean())) <= FEW:
             first = float(torch.cat(begins)[long].float().mean())
-            found[layer] = Sinks(share, DWARFS * float(own.max()) / limit, first, limit)
-    return found
+            sinks[layer] = Sinks(share, DWARFS * float(own.max()) / limit, first, limit)
+    return sinks
 
 
 class TypeSums:

@@ -5,6 +5,7 @@ to a few numbers: the probability on sets of pieces, the rank of a piece, entrop
 size of the vocabulary is kept.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,12 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from isogloss.measures.vocabulary_scores import entropy_bits, group_shares, masses, ranks
 from isogloss.progress import progress
 from isogloss.seeds import seed_of
 from isogloss.stack.head import head_of, in_blocks, next_tokens
 from isogloss.stack.stack import Stack, measuring
-from isogloss.text.batches import Batch, chunks, encode, group
+from isogloss.text.batches import Batch, batch_tokens, chunks, encode, group
 from isogloss.text.corpora import Corpus
 from isogloss.text.masking import fixed_masks, masking_of
 from isogloss.text.pieces import beginnings, first_pieces, piece_bytes, scripts_of
@@ -27,6 +27,7 @@ from isogloss.text.prompts import PromptSet, Words
 
 AT_ONCE = 256  # sentences that are tokenised together
 PROMPTS_AT_ONCE = 32
+MOST_TOKENS = 16_384  # of a batch on a GPU: each has as many scores as the vocabulary has pieces
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Lens:
         There are two sets and two labels to a place: the token, and for chance that of another place of the batch,
         drawn by seed.
         """
-        room = 16_384 if self.stack.device.type == "cuda" else 1_024
+        room = min(MOST_TOKENS, batch_tokens(self.stack.device, padded=True))
         done = 0
         for rows in chunks(range(len(corpus)), AT_ONCE):
             text = encode(self.stack.tokenizer, corpus, rows, max_length=self.stack.max_length)
@@ -177,3 +178,53 @@ class Lens:
                 labels = torch.zeros(len(states), 0, dtype=torch.long)
                 moved = [each.to(self.stack.device) for each in (states, labels, places, ids, sets)]
                 yield Asked(batch.to(self.stack.device), 2 * len(languages), batch.rows, *moved)
+
+
+# What a distribution over a vocabulary says: functions of probabilities, or of scores before the softmax
+
+
+def masses(probabilities: Tensor, places: Tensor, ids: Tensor, sets: Tensor, count: int) -> Tensor:
+    """The probability on each of several sets of pieces at every place, (places, count).
+
+    Args:
+        probabilities: (places, vocabulary).
+        places: (k,), the place of each member of a set.
+        ids: (k,), its piece.
+        sets: (k,), the number of its set.
+        count: how many sets a place has.
+
+    >>> masses(torch.tensor([[0.5, 0.3, 0.2]]), *torch.tensor([[0, 0, 0], [0, 2, 1], [0, 0, 1]]), 2)
+    tensor([[0.7000, 0.3000]])
+    """
+    sums = torch.zeros(len(probabilities) * count, dtype=probabilities.dtype, device=probabilities.device)
+    sums.index_add_(0, places * count + sets, probabilities[places, ids])
+    return sums.reshape(len(probabilities), count)
+
+
+def ranks(scores: Tensor, ids: Tensor) -> Tensor:
+    """How many pieces score as high as the given one or higher, itself among them: (places, vocabulary) -> (places,).
+
+    Ties count against it, so that a head that says the same of every piece knows none.
+    """
+    own = scores.gather(1, ids[:, None])
+    return (scores >= own).sum(dim=1)
+
+
+def entropy_bits(probabilities: Tensor) -> Tensor:
+    """The entropy of each place's distribution in bits: (places, vocabulary) -> (places,).
+
+    >>> entropy_bits(torch.tensor([[0.5, 0.25, 0.25]]))
+    tensor([1.5000])
+    """
+    return torch.special.entr(probabilities).sum(dim=1) / math.log(2)
+
+
+def group_shares(probabilities: Tensor, members: Tensor) -> Tensor:
+    """The probability on each group of pieces, such as scripts, (places, groups).
+
+    members: (vocabulary, groups), 1 where a piece belongs to a group. Scattered sums are far slower on a CPU.
+
+    >>> group_shares(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
+    tensor([[0.3000, 0.7000]])
+    """
+    return probabilities @ members

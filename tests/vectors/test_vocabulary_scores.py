@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from isogloss.measures.vocabulary_scores import entropy_bits, group_shares, masses, ranks
+from isogloss.vectors.lens import entropy_bits, group_shares, masses, ranks
 
 SCORES = torch.randn(5, 11, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * 3
 CHANCES = SCORES.softmax(dim=1)
