@@ -13,6 +13,12 @@ SPACES = [name for name, entry in MEASURES.items() if entry.takes == "space"]
 SHAPES = [(12, 3), (40, 8), (30, 64)]
 
 
+def test_rows_are_of_pairs_or_of_directions():
+    undirected = ("cka", "cka_biased", "mexa", "anc", "separability")
+    assert all(describe(name).undirected for name in undirected)
+    assert not any(describe(name).undirected for name in ("p@1", "p@20", "mrr_mean", "xsim", "word_agreement", "aer"))
+
+
 def draw(n, d, seed, dtype=torch.float64):
     return torch.randn(n, d, generator=torch.Generator().manual_seed(seed), dtype=dtype)
 

@@ -45,7 +45,8 @@ def text_costs(rows: pd.DataFrame) -> list[TextCosts]:
     """The texts of a run in order of appearance."""
     texts = []
     for (_, data, _), own in rows[rows["measure"].isin(COLUMNS)].groupby(["model", "data", "seed"], sort=False):
-        premiums = own[own["measure"] == "premium"].set_index("source")["value"]
+        read = own[own["measure"] == "premium"]
+        premiums = dict(zip(read["source"], read["value"], strict=True))
         languages = sorted(own["source"].unique(), key=lambda language: -premiums.get(language, 0.0))
         costs = curves(own.assign(layer=own["source"].map(languages.index)), by=("measure",))
         centre, method = (next(filter(None, own[name]), "") for name in ("target", "method"))
