@@ -181,12 +181,12 @@ def _cost_rows(counts: Mapping[str, Counts], language: str, centre: str, base: M
 def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
     """Bits per byte of a decoder: the negative log2-likelihood of all tokens of the sentences, over their bytes.
 
-    Every sentence stands alone, after the first token of the tokenizer, or else BOS, [CLS] or EOS, so that its first
+    Every sentence stands alone, after the first token of the tokenizer, or else BOS, EOS or [CLS], so that its first
     token is predicted as well. Sentences that are longer than the model reads are left out. The likelihood is that of
     the text cut as the tokenizer cuts it, which is a lower bound of that of the text.
     """
     tokenizer, head = stack.tokenizer, head_of(stack)
-    borders = (tokenizer.bos_token_id, tokenizer.cls_token_id, tokenizer.eos_token_id)
+    borders = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id)
     known = [border for border in borders if border is not None]
     require(known, f"the tokenizer of {stack.name} has no token that a text begins after")
     sums = torch.zeros(2, min(PARTS, len(corpus)), dtype=torch.float64)  # nats, bytes

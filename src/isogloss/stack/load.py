@@ -282,7 +282,7 @@ def load_trainable(
 
     The Stack's weights are the model's own, so it reads what training leaves.
     """
-    stack = load_language_model(name, revision, dtype=torch.float32, device=device)
+    stack = load_language_model(name, revision, dtype=torch.float32, device=choose_device(device))
     return stack.language_model, stack
 
 
