@@ -152,6 +152,17 @@ def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tu
     assert test.value.iloc[0] == pytest.approx(next(iter(probe.take()))["value"], rel=1e-6)
 
 
+def test_the_model_is_loaded_once_however_many_trainings_there_are(tuning, tmp_path):
+    model, _, files = tuning
+    stages = []
+    with listening(lambda *told: stages.append(told)):
+        drift(model, **given(files, plans=PLANS, seeds=2))
+    loaded = [told for told in stages if told[0].startswith("loading")]
+    assert loaded == [(f"loading {model}", 0, 1), (f"loading {model}", 1, 1)]
+    assert ("measuring before training", 1, 1) in stages
+    assert [done for stage, done, _ in stages if stage == "hashing the weights"][-1] > 20
+
+
 def test_a_run_leaves_little_but_checkpoints(whole):
     out, table = whole
     files = [path for path in out.rglob("*") if path.is_file() and "checkpoints" not in path.parts]

@@ -12,6 +12,7 @@ from transformers import AutoModel
 
 import isogloss as ig
 from isogloss.cli import app
+from isogloss.progress import listening
 from isogloss.recipes import task_sets
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load
@@ -65,6 +66,13 @@ def test_the_model_is_chosen_on_source_dev_and_gaps_are_source_less_target(tiny,
     assert value(rows, "relative_gap", "qab").value == pytest.approx((source - target) / source)
     assert value(rows, "span_f1", "others").value == pytest.approx(target)
     assert set(rows.source) == {"qaa"} and set(rows.task) == {"ner"}
+
+
+def test_the_model_is_loaded_once_however_many_trainings_there_are(tiny, sets):
+    loaded = []
+    with listening(lambda *told: loaded.append(told) if told[0].startswith("loading") else None):
+        ig.transfer(tiny("bert"), **sets, **{**SMALL, "plans": "freeze:1,reinit:1", "seeds": 2})
+    assert [done for _, done, _ in loaded] == [0, 1]
 
 
 def test_the_oracle_is_chosen_on_each_targets_own_dev_and_reported_apart(tiny, sets):

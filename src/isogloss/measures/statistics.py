@@ -24,7 +24,7 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import special, stats
+from scipy import special
 from torch import Tensor
 
 from isogloss.errors import InputError, require
@@ -35,7 +35,7 @@ Scale = Literal["linear", "log", "fisher"]
 Seeds = Mapping[int, float]  # seed -> value
 Kind = Literal["spearman", "pearson"]
 CONFIDENCE = 0.95  # of every interval
-NORMAL = float(stats.norm.ppf((1 + CONFIDENCE) / 2))  # standard errors that a normal interval reaches
+NORMAL = float(special.ndtri((1 + CONFIDENCE) / 2))  # standard errors that a normal interval reaches
 MANY = 1e9  # degrees of freedom with which Student's t is the normal distribution
 PARTS = 20  # of the items, each of which is left out in turn
 LEAST_LAYERS = 4  # for the interval of a correlation
@@ -392,7 +392,10 @@ def correlation(x: ArrayLike, y: ArrayLike, *, kind: Kind = "spearman", ordered:
         raise InputError(f"curves to correlate must be alike and of two layers or more, not {shapes[0]}, {shapes[1]}")
     if not all(np.isfinite(side).all() for side in sides):
         raise InputError("curves to correlate must be finite; leave out layers that were not measured")
-    sides = [cast(Floats, stats.rankdata(side, axis=1)) for side in sides] if kind == "spearman" else sides
+    if kind == "spearman":
+        from scipy.stats import rankdata  # every command would wait a quarter of a second for it
+
+        sides = [cast(Floats, rankdata(side, axis=1)) for side in sides]
     first, second = (side - side.mean(axis=1, keepdims=True) for side in sides)
     n, squares = first.shape[1], [float((side * side).sum()) for side in (first, second)]
     if min(squares) < 1e-12:

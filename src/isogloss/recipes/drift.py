@@ -12,6 +12,7 @@ are of the same tokens. A decoder predicts every token from those before it, a m
 same for both.
 """
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ import torch
 
 from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import balance_step, crossing, step_over_seeds
-from isogloss.progress import listening, named, silent
+from isogloss.progress import listening, named, progress, silent
 from isogloss.recipes import recipe, training_options
 from isogloss.recipes.recipe import LanguageFile, LanguageFiles, Option, hidden
 from isogloss.runs.run import Run
@@ -37,7 +38,7 @@ from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import joined_corpus
 from isogloss.text.sampling import hash_fraction
-from isogloss.training.checkpoints import Checkpoints, finish, finished
+from isogloss.training.checkpoints import Checkpoints, finish, finished, put_weights
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models, steps_in_epoch
 from isogloss.training.masked_lm import masked_sentences
@@ -150,6 +151,7 @@ def drift(
         for sentence in (*cut, *unknown, *overlap_notes(train, parallel)):
             run.note(sentence)
         # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
+        progress("measuring before training", 0, 1)
         test: Callable[..., Probe] = partial(perplexity_probe, corpora=texts[2:3], every=1, **reading)
         readings = [{"model": name, **each} for each in test(source).take()]
         natives: dict[str, list[Sample]] = {}  # what distances are measured to besides the start
@@ -161,6 +163,7 @@ def drift(
             readings += [{"model": native_name, **each} for each in tested]
             natives[native_name] = word_samples(native_stack, **sampling)
         untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
+        progress("measuring before training", 1, 1)
 
         def probes(training: Training, tuned: Stack) -> Iterator[Probe]:
             """What is read while a model is tuned: perplexity with the loss; distances and retrieval less often.
@@ -185,7 +188,8 @@ def drift(
             folder = run.folder / "checkpoints" / training_folder(coordinates)
             if finished(folder):
                 return
-            tuned, own = load_trainable(model, revision, device=hardware)
+            tuned = copy.deepcopy(source)
+            own = replace(stack, model=tuned.base_model, language_model=tuned)
             if not dropout:
                 without_dropout(tuned)
             settings = Settings(steps, number, schedule, report, half=half)
@@ -204,8 +208,9 @@ def drift(
             yield from training_options.training_rows(training, coordinates, **how)
             if training.stopped:
                 run.note(f"{title}, seed {number}: stopped at step {training.step}, {training.stopped}")
-            best, _ = load_trainable(folder / "best", device=own.device)
-            yield [row(**{**each, **coordinates, "step": training.best_step}) for each in test(best).take()]
+            assert training.best_weights is not None  # perplexity is read before the first update already
+            put_weights(tuned, training.best_weights)
+            yield [row(**{**each, **coordinates, "step": training.best_step}) for each in test(tuned).take()]
             finish(folder)
 
         trainings = list(product(chosen, range(seed, seed + seeds)))

@@ -7,6 +7,7 @@ seed and learning rate; the epoch and the rate are chosen on the source's develo
 examples may join them, and code-switching mixes languages within an example (Pan et al. 2021).
 """
 
+import copy
 import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -169,7 +170,7 @@ def transfer(
             if finished(folder):
                 return
             number, (trained, *scored) = settings.seed, items
-            begun = load(model, revision, dtype=torch.float32, device=processor)
+            begun = replace(stack, model=copy.deepcopy(stack.model))
             learner = TaskModel(begun, sets.task, sets.labels, seed=number, dropout=frozen_dropout, half=half)
             planned = apply_plan(learner.stack, plan, epoch=epoch, seed=number, hold=learner.hold)
             first, *prefixes = frozen.below(learner.still, plan, step=steps - 1, epoch=epoch, seed=number)

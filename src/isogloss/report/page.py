@@ -178,9 +178,8 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
         behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
         run.name = run.model + behind
-    for index, run in enumerate(runs if figures else ()):
+    for run in runs if figures else ():
         _write_files(run, view_of(run).figures, run.path / "figures")
-        progress("drawing figures", index + 1, len(runs))
     views = []
     for index, (run, said) in enumerate(compared(runs)):
         view, runs[index] = view_of(run), run
@@ -247,9 +246,14 @@ def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[P
     out.mkdir(parents=True, exist_ok=True)
     files = [figure for figure in figures if not figure.page_only]
     texts = [text for figure in files for panel in figure.panels for line in panel.lines for text in line.texts]
+    written, stage = list[Path](), f"drawing figures of {run.name}"
     with drawing([run.model, *run.data, *map(curves.language_name, run.languages), *texts]):
-        written = [path for figure in files for path in write_figure(figure, out)]
-    return written + word_map.write_word_maps(run, out)
+        for done, figure in enumerate(files):
+            progress(stage, done, len(files) + 1)
+            written += write_figure(figure, out)
+    written += word_map.write_word_maps(run, out)
+    progress(stage, len(files) + 1, len(files) + 1)
+    return written
 
 
 def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:

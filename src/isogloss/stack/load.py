@@ -27,6 +27,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError, require
+from isogloss.progress import progress
 from isogloss.stack.edit import merged
 from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, without_cache
 from isogloss.stack.packing import swapped
@@ -315,6 +316,7 @@ def _read(
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
 
     source = locate(name)
+    progress(f"loading {name}", 0, 1)
     packed_file = Path(source) if source.endswith(".gguf") else None
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
     if packed_file is not None:
@@ -374,6 +376,7 @@ def _read(
     foreign = f"the tokenizer of {name} has {tokenizer.vocab_size:,} pieces, and the model knows {known:,}"
     together = "they do not belong together; use the tokenizer that the model was trained with"
     require(tokenizer.vocab_size <= known, f"{foreign}: {together}")
+    progress(f"loading {name}", 1, 1)
     return model, tokenizer
 
 

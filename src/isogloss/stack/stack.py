@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.errors import InputError, require
+from isogloss.progress import progress
 from isogloss.stack.families import TESTED, Family, without_cache
 from isogloss.stack.packing import packed, packed_arguments, packed_positions
 from isogloss.text.batches import Batch
@@ -530,11 +531,13 @@ def hash_tokenizer(digest: Any, tokenizer: Any) -> None:
 
 def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
     """Feed a hash with every weight of a model, in the order of their names, but those whose name begins so."""
-    for name, weight in sorted(model.state_dict().items()):
+    weights = sorted(model.state_dict().items())
+    for number, (name, weight) in enumerate(weights, 1):
         if not but or not name.startswith(but):
             digest.update(name.encode())
             weight = weight_of(model, name) if weight.is_meta else weight
             digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
+        progress("hashing the weights", number, len(weights))
 
 
 class _Reached(Exception):

@@ -124,6 +124,13 @@ def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> 
         return {name: into[name].copy_(value) for name, value in _weights(model).items()}
 
 
+def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Give the model these weights, from `copy_weights`; they are copied to where its own are."""
+    with torch.no_grad():
+        for name, value in _weights(model).items():
+            value.copy_(weights[name])
+
+
 def export_best(checkpoints: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Write the model with these weights as `best`, in place of what is there; the model itself is as before."""
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
@@ -136,10 +143,10 @@ def wearing(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
     """The model has these weights inside the block, and its own again afterwards."""
     before = copy_weights(model)
     try:
-        _put(model, weights)
+        put_weights(model, weights)
         yield
     finally:
-        _put(model, before)
+        put_weights(model, before)
 
 
 def latest(folder: Path) -> Path | None:
@@ -163,7 +170,7 @@ def restore_checkpoint(
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
     shapes = {name: value.shape for name, value in tensors.items() if name.startswith("weight.")}
     require(expected == shapes, f"{path} holds another model than the one to be trained; choose another --out")
-    _put(model, {name: tensors[f"weight.{name}"] for name in weights})
+    put_weights(model, {name: tensors[f"weight.{name}"] for name in weights})
     for name, weight in model.named_parameters():
         moments = {part: tensors[f"{part}.{name}"] for part in MOMENTS if f"{part}.{name}" in tensors}
         if moments:  # AdamW keeps its step counts on the CPU unless it runs fused; moments are beside their weight
@@ -181,9 +188,3 @@ def _all(folder: Path) -> list[Path]:
 
 def _weights(model: nn.Module) -> dict[str, Tensor]:
     return dict(model.named_parameters()) | dict(model.named_buffers())
-
-
-def _put(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    with torch.no_grad():
-        for name, value in _weights(model).items():
-            value.copy_(weights[name])
