@@ -281,6 +281,21 @@ def test_figures_are_those_of_the_paper():
     np.testing.assert_allclose(whole.lines[1].value[-1], 22, rtol=1e-2)
 
 
+def test_what_attention_adds_has_a_figure_of_its_own_and_judges_nothing():
+    rows = made()
+    added = rows[rows.measure == "l2_drift"].assign(method="attention", value=100.0)
+    both = frame([*rows.to_dict("records"), *added.to_dict("records")])
+    before, after = ({figure.name: figure for figure in PAPER.figures(Results(each))} for each in (rows, both))
+    assert set(after) - set(before) == {"attention"} and after["figure-a3"] == before["figure-a3"]
+    assert set(after["attention"].panels[0].lines[0].value) == {100.0}
+    assert "paper" not in after["attention"].panels[0].title
+    assert [each.sentence for each in PAPER.findings(Results(both))] == [
+        each.sentence for each in PAPER.findings(Results(rows))
+    ]
+    line = PUBLISHED.where(measure="l2_drift")[0]
+    assert PUBLISHED.at(**line) == float(line["value"]) and PUBLISHED.at(**line, method="attention") is None
+
+
 def test_a_finding_is_held_when_all_its_contrasts_are():
     assert all_of([Side.HELD] * 2) is Side.HELD and all_of([Side.HELD, Side.REFUTED, None]) is Side.REFUTED
     assert all_of([Side.HELD, None]) is None and all_of([]) is None

@@ -21,7 +21,15 @@ XNLI = ("ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", 
 LANGUAGES = (*XNLI, "id", "pt", "fi", "it", "sv", "cs", "pl", "ko", "ja")  # besides English
 TREEBANKS = {"en": ("ewt", "gum"), "ar": ("padt",)}  # of others: gsd
 SETTINGS = {
-    "hussain2020": "others = ['ar', 'en', 'th']\nsentences = 30\nwatched = 4\nevery = 9\ndistance = 9\nwords = 12\n",
+    "hussain2020": """
+        others = ["ar", "en", "th"]
+        sentences = 30
+        watched = 4
+        every = 9
+        distance = 9
+        words = 12
+        attention = true
+        """,
     "jexus2020": "count = 9\nepochs = 1\nmap = {sample = 12, words = 20, points = 8}\n",
     "muller2021": """
         trained_on = {ar = "padt"}

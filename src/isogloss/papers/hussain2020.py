@@ -77,7 +77,7 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         **{"native": native, "held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate},
         **{"sample_seed": 0, "probe": scale.every, "distance": scale.distance, "words": scale.words},
-        "checkpoint": 1250,
+        **{"attention": scale.attention, "checkpoint": 1250},
     }
     asked = [*DEFECTS, "all"] if scale.legacy == "each" else [scale.legacy] if scale.legacy else []
     spoilt = [("", {}), *(paper.with_defects(each, DEFECTS) for each in asked)]
@@ -166,7 +166,7 @@ def effect_rows(table: pd.DataFrame) -> Iterator[Row]:
     a shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong there was never learned.
     """
     compared = (table["measure"] == "l2_drift") | ((table["measure"] == "perplexity") & (table["unit"] == "token"))
-    table = table[compared & table["step"].notna()]
+    table = table[compared & table["step"].notna() & (table["method"] == "")]
     # A test is one reading, of whichever step was kept.
     table = table.assign(step=table["step"].where(table["data"] != "test", 0))
     honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
@@ -216,13 +216,14 @@ def _watched(results: Results) -> list[str]:
     return [target for target in targets if target not in (_language(results), OTHERS)]
 
 
-DISTANCE = {"measure": "l2_drift", "data": "validation", "condition": None}  # on the larger sample of words
+# On the larger sample of words; of states, not of what attention adds.
+DISTANCE = {"measure": "l2_drift", "data": "validation", "condition": None, "method": None}
 NO_DISTANCES = "no distances to a native model were measured under "
 
 
-def _distances(results: Results, each: str) -> dict[int, Curves]:
-    """L2 of every block to the native model while a plan was trained."""
-    at = {**DISTANCE, "plan": each, "other_model": _native(results)}
+def _distances(results: Results, each: str, method: str | None = None) -> dict[int, Curves]:
+    """L2 of every block to the native model while a plan was trained; method: `attention`, or None for states."""
+    at = {**DISTANCE, "plan": each, "other_model": _native(results), "method": method}
     curves = {int(block): results.curves("step", **at, layer=block) for block in results.distinct("layer", **at)}
     return {block: curve for block, curve in sorted(curves.items()) if block and curve is not None}
 
@@ -566,12 +567,15 @@ def figures(results: Results) -> list[Figure]:
     return [*first, *_perplexity_figure(results), *chain(*others), *_defect_figures(results)]
 
 
-def _distance_figure(results: Results, name: str, number: str, plan: str, blocks: Sequence[int]) -> list[Figure]:
-    """The distance of some blocks to the native model under a plan, the paper's first and last value in the titles."""
-    panels, reach, seeds = [], 0.0, 0
-    for block, curve in _distances(results, plan).items():
-        if block in blocks:
-            printed = PUBLISHED.values(measure="l2_drift", plan=plan, layer=block)
+def _distance_figure(results: Results, name: str, number: str, plan: str, **shown: Any) -> list[Figure]:
+    """The distance of blocks to the native model under a plan, the paper's first and last value in the titles.
+
+    shown: `blocks`, some of them; `method`, attention where that is shown, which the paper has not.
+    """
+    panels, reach, seeds, method = [], 0.0, 0, shown.get("method")
+    for block, curve in _distances(results, plan, method).items():
+        if block in shown.get("blocks", [block]):
+            printed = [] if method else PUBLISHED.values(measure="l2_drift", plan=plan, layer=block)
             ends = " → ".join(map("{:.2f}".format, printed[:2]))
             line = curve.line(PLANS[plan])
             panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))

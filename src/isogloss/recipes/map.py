@@ -120,17 +120,18 @@ def map(
             if pooling in ("mean", "weighted"):
                 yield from _rows_without_sinks(reading, aligner, run)
             vocabularies.append((store, known))
-        if points and words and out is not None:  # a map nobody will see is not drawn
+        if points and (words or tokens) and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
                 run.note(f"the word map shows {next(iter(texts))}, the first of {len(texts)} texts")
-            store, found = vocabularies[0]
             how = {"centre": centre, "perplexity": tsne_perplexity, "seed": seed}
-            vectors = {language: store.read(f"{language}.types").numpy() for language in found.types}
-            make = partial(choose, found, vectors, points)
             if tokens:
                 text = next(iter(texts.values()))
                 order = np.random.default_rng(seed).permutation(text.rows).tolist()
                 make = partial(choose_tokens, stack, text, order, layers=list(cuts), points=points)
+            else:
+                store, found = vocabularies[0]
+                vectors = {language: store.read(f"{language}.types").numpy() for language in found.types}
+                make = partial(choose, found, vectors, points)
             draw(run, make, layers=list(cuts), how=how)
 
     notes = [
