@@ -308,7 +308,7 @@ def test_both_initialisers_and_learning_curves_are_collected(tmp_path, monkeypat
     first, torch, *_ = PAPER.tables(results)
     assert "PyTorch" in torch.title and torch.columns[1:] == first.columns[2:-1] and len(torch.rows) == len(first.rows)
     drawn = {figure.name: figure for figure in PAPER.figures(results)}
-    assert [panel.title for panel in drawn["learning"].panels] == ["POS from qaa", "POS from qaa to others"]
+    assert [panel.title for panel in drawn["learning"].panels] == ["POS, qaa → qaa", "POS, qaa → others"]
     assert drawn["learning"].panels[0].lines[0].steps == [1, 2]
     assert len(drawn["figure-pairs"].panels[0].lines) == 4
     plain = table[~table.plan.str.endswith("/torch") & table.step.isna()]

@@ -364,7 +364,7 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
     }
     chosen = selected(outline.jobs, "part=curve,updates=30500,condition=Sep Emb,task=ner")
     assert [job.folder.name for job in chosen] == [
-        "en-fr.own", "en-fr.sep-emb.seed-0.steps-30500", "curve-fr-sep-emb-30500-ner-seed-0",
+        "en-fr.own", "en-fr.sep-emb.seed-0.steps-30500", "curve-fr-sep-emb-ner-30500-seed-0",
     ]  # fmt: skip
     assert chosen[-1].options["seeds"] == 1 and chosen[-1].options["plans"] == "freeze:0"
     assert all(job.options["depth"] == 8 for job in models)
@@ -567,7 +567,7 @@ def test_rows_are_those_of_the_jobs(reproduced):
     ours = table[(table.task == "table-1 parsing") & (table.condition == "Sep Emb") & (table.target == "qab")]
     assert ours[ours.seed.notna()].value.tolist() == mine.value.tolist()
     for updates in (1, 2):
-        job = read_rows(folder / "jobs" / f"curve-qab-default-{updates}-ner-seed-0")
+        job = read_rows(folder / "jobs" / f"curve-qab-default-ner-{updates}-seed-0")
         mine = job[(job.measure == "span_f1") & job.step.isna() & job.seed.notna() & (job.target == "qab")]
         ours = table[(table.task == "curve ner") & (table.condition == "Default") & (table.target == "qab")]
         assert ours[(ours.step == updates) & (ours.seed == 0)].value.tolist() == mine.value.tolist()

@@ -216,14 +216,13 @@ def _watched(results: Results) -> list[str]:
     return [target for target in targets if target not in (_language(results), OTHERS)]
 
 
-# On the larger sample of words; of states, not of what attention adds.
-DISTANCE = {"measure": "l2_drift", "data": "validation", "condition": None, "method": None}
+DISTANCE = {"measure": "l2_drift", "data": "validation", "condition": None, "method": None}  # on the larger sample
 NO_DISTANCES = "no distances to a native model were measured under "
 
 
-def _distances(results: Results, each: str, method: str | None = None) -> dict[int, Curves]:
-    """L2 of every block to the native model while a plan was trained; method: `attention`, or None for states."""
-    at = {**DISTANCE, "plan": each, "other_model": _native(results), "method": method}
+def _distances(results: Results, each: str) -> dict[int, Curves]:
+    """L2 of every block to the native model while a plan was trained."""
+    at = {**DISTANCE, "plan": each, "other_model": _native(results)}
     curves = {int(block): results.curves("step", **at, layer=block) for block in results.distinct("layer", **at)}
     return {block: curve for block, curve in sorted(curves.items()) if block and curve is not None}
 
@@ -567,15 +566,12 @@ def figures(results: Results) -> list[Figure]:
     return [*first, *_perplexity_figure(results), *chain(*others), *_defect_figures(results)]
 
 
-def _distance_figure(results: Results, name: str, number: str, plan: str, **shown: Any) -> list[Figure]:
-    """The distance of blocks to the native model under a plan, the paper's first and last value in the titles.
-
-    shown: `blocks`, some of them; `method`, attention where that is shown, which the paper has not.
-    """
-    panels, reach, seeds, method = [], 0.0, 0, shown.get("method")
-    for block, curve in _distances(results, plan, method).items():
-        if block in shown.get("blocks", [block]):
-            printed = [] if method else PUBLISHED.values(measure="l2_drift", plan=plan, layer=block)
+def _distance_figure(results: Results, name: str, number: str, plan: str, blocks: Sequence[int]) -> list[Figure]:
+    """The distance of some blocks to the native model under a plan, the paper's first and last value in the titles."""
+    panels, reach, seeds = [], 0.0, 0
+    for block, curve in _distances(results, plan).items():
+        if block in blocks:
+            printed = PUBLISHED.values(measure="l2_drift", plan=plan, layer=block)
             ends = " → ".join(map("{:.2f}".format, printed[:2]))
             line = curve.line(PLANS[plan])
             panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))

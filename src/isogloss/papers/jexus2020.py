@@ -319,7 +319,10 @@ def tables(results: Results) -> list[Table]:
     targets = {target_title(code): {"target": code} for code in codes}
     chance = percent(over_seeds(results.values("floor", **SCORES, target=results.source)).value)
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
-    said = {"published": results.source == "en", "no_dutch": DUTCH in _languages(results)}
+    said: dict[str, Any] = {"published": results.source == "en", "no_dutch": DUTCH in _languages(results)}
+    ends = [code for code in codes if code != OTHERS]
+    aligned = results.curves("layer", **ALIGNMENT["centred P@1"], source=ends, target=ends)
+    said["meeting"] = f"Translations lie closest at layer {aligned.peak} (centred P@1)." if aligned else ""
     words = CAPTIONS.table("table-1", source=source, chance=chance, **said)
     made = grid(results, points, columns, **words, known=PUBLISHED)
     rows = {point: {**at, **MEAN_SCORES} for point, at in points.items()}
@@ -332,20 +335,7 @@ def tables(results: Results) -> list[Table]:
     rows = {"pooled" if code == OTHERS else target_title(code): {"target": code, **how} for code in codes}
     kinds = {f"{unit}, {kind}": {"unit": unit, "measure": kind} for kind in CORRELATIONS for unit in ALIGNMENT}
     count = "".join(map(str, results.distinct("n", measure="spearman")[:1]))
-    made += grid(results, rows, kinds, **CAPTIONS.table("table-3", count=count))
-    return made + grid(results, _summits(results), {"highest at": {}}, **CAPTIONS.table("table-4"))
-
-
-def _summits(results: Results) -> dict[str, Any]:
-    """Rows of a table that say where alignment over all pairs, and accuracy over all targets, are highest."""
-    ends, frozen = [code for code in _languages(results) if code != DUTCH], _frozen(results)
-    pairs = {"source": ends, "target": ends}
-    curves = {f"{name}, layer": results.curves("layer", **how, **pairs) for name, how in ALIGNMENT.items()}
-    if not frozen or not any(curves.values()):
-        return {}
-    curves["accuracy, N"] = results.curves(frozen, **SCORES, target=OTHERS)
-    curves["accuracy with the head on the mean, N"] = results.curves(frozen, **MEAN_SCORES, target=OTHERS)
-    return {title: {"read": partial(str, own.peak)} for title, own in curves.items() if own}
+    return made + grid(results, rows, kinds, **CAPTIONS.table("table-3", count=count))
 
 
 def figures(results: Results) -> list[Figure]:

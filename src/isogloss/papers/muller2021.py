@@ -459,13 +459,14 @@ def figures(results: Results) -> list[Figure]:
     for name, curves in by_layer.items():
         made += CAPTIONS.figure(name, panels(results, titles, curves), **words)
     made += CAPTIONS.figure("figure-3", list(_gaps(results, sources)), **words)
-    learned: dict[str, Any] = {}  # what the first source of each task had learned by each step
-    for task, source in ((task, _sources(results, task)[0]) for task in tasks):
-        if len(results.distinct("step", task=task, source=source)) > 1:
-            for title, test in (("", _tests(results, task, source)[0][0]), (" to others", _others(task, source))):
-                learned[f"{NAMES[task]} from {source}{title}"] = {name: test[name] for name in test if name != "step"}
-    shown = {PLANS[plan]: {"plan": plan} for plan in SHOWN}
-    return made + CAPTIONS.figure("learning", panels(results, learned, shown, over="step"), **words)
+    curves_of_first = {  # from the source that all tasks have
+        f"{NAMES[task]}, {source} → {target}": {"task": task, "source": source, "target": target}
+        for task in tasks
+        for source in sources[:1]
+        for target in (source, OTHERS)
+    }
+    shown = {PLANS[plan]: {"measure": [*SCORES], "plan": plan} for plan in SHOWN}
+    return made + CAPTIONS.figure("learning", panels(results, curves_of_first, shown, over="step"), **words)
 
 
 def _gaps(results: Results, sources: Sequence[str]) -> Iterator[Panel]:

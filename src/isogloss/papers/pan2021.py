@@ -461,7 +461,7 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
         yield Contrast(words + ", ".join(beside), largest, below, 1.0, log=True)
 
 
-F1 = {"measure": "answer_f1", "condition": None}  # zero-shot
+F1 = {"measure": "answer_f1"}
 ALIGNED = ({"plan": BOTH}, {"plan": BEFORE})  # what is compared, and what with
 NOT_COMPARED = "what is to be compared was not run"
 CLAIMS = (
@@ -484,7 +484,9 @@ CLAIMS = (
         "questions",
         "Answers to questions in other languages get better by alignment.",
         [
-            Comparison(f"F1 on {TESTS[data]} after alignment above before", {**F1, "data": data}, *ALIGNED)
+            Comparison(
+                f"F1 on {TESTS[data]} after alignment above before", {**F1, "data": data, "condition": None}, *ALIGNED
+            )
             for data in ("mlqa", "xquad")
         ],
         "no questions were asked before and after",
@@ -528,9 +530,10 @@ def tables(results: Results) -> list[Table]:
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "condition": way}
         for name in (BEFORE, BOTH)
-        for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
+        for way, what in ((WORDS, "words switched"), (TRANSLATED, "translations"), (SWITCHED, "and switched"))
     }
     both = {**tested["xnli"], **(columns("sick", source, *sick) if sick else {})}
+    both |= {f"{TESTS[data]} others": {**F1, "data": data, "target": OTHERS} for data in ("xquad", "mlqa")}
     made += grid(results, rows, both, **CAPTIONS.table("table-3"))
     answers = {"answer_f1": "F1", "exact_match": "exact"}
     best = (f"{percent(PUBLISHED.value(model='XLM-R Base', measure=each))} {what}" for each, what in answers.items())
@@ -541,15 +544,7 @@ def tables(results: Results) -> list[Table]:
     }
     made += grid(results, rows, tested["xquad"], **CAPTIONS.table("table-4a"))
     made += grid(results, rows, tested["mlqa"], **CAPTIONS.table("table-4b", best=", ".join(best)))
-    ways = {None: "English", WORDS: "words switched", TRANSLATED: "translations", SWITCHED: "and switched"}
-    rows = {
-        f"{titled(name)}, {what}": {"plan": name, "condition": way}
-        for name in (BEFORE, BOTH)
-        for way, what in ways.items()
-    }
-    others = {f"{TESTS[data]} others": {"measure": SCORES[data], "data": data, "target": OTHERS} for data in tested}
-    made += _maps_and_perplexity(results)
-    return made + (grid(results, rows, others, **CAPTIONS.table("table-7")) if results.distinct("condition") else [])
+    return made + _maps_and_perplexity(results)
 
 
 def _overview(results: Results) -> list[Table]:

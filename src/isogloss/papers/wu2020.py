@@ -214,28 +214,21 @@ class Planner:
                 files = [f"{code}={Path(scale.vectors) / f'{code}.vec'}" for code in (source, target)]
                 options |= {"static": files, **scale.lookup}
                 yield self._read("lexicon", sides, options, target=target, vectors=FASTTEXT)
-        # Every bilingual model tuned on the source and tested on the target.
+        # Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen.
         variants = [variant for variant in scale.variants or VARIANTS if variant != CRAWL or scale.crawl is not None]
-        for target, variant, task in product(scale.tuned_targets, variants, TASKS):
-            yield self._tuned(self._model(source, target, variant=variant), target=target, condition=variant, task=task)
-        # The same after more and fewer updates: a new model and a new head for each seed.
-        target = scale.targets[0]
+        tuned: list[tuple[str, str, dict[str, int]]] = [(*both, {}) for both in product(scale.tuned_targets, variants)]
+        # The same after more and fewer updates, a new model and a new head for each seed.
         for variant, (updates, seeds) in product(scale.curve_variants, scale.curve.items()):
             for seed in range(min(seeds, self.request.seeds)):
-                model = self._model(source, target, variant=variant, seed=seed, steps=int(updates))
-                at = {"part": CURVE, "target": target, "condition": variant, "updates": int(updates)}
-                yield from (self._tuned(model, seed, **at, task=task) for task in TASKS)
-
-    def _tuned(self, model: Job, seed: int | None = None, **at: Any) -> Job:
-        """A bilingual model tuned on a task in the source; what is a language's own is frozen.
-
-        seed: of the only head that is trained, where that is not every one.
-        """
-        target, made = at["target"], VARIANTS[at["condition"]]
-        own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
-        options = {**self._task(at["task"], target), "plans": f"freeze:{made.frozen}", **own, **self.scale.tuning}
-        options |= {} if seed is None else {"seeds": 1}
-        return self._read("transfer", (model, model), options, seed, **at)
+                tuned.append((scale.targets[0], variant, {"steps": int(updates), "seed": seed}))
+        for (target, variant, longer), task in product(tuned, TASKS):
+            model, made = self._model(source, target, variant=variant, **longer), VARIANTS[variant]
+            own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
+            options = {**self._task(task, target), "plans": f"freeze:{made.frozen}", **own, **scale.tuning}
+            at: dict[str, Any] = {"target": target, "condition": variant, "task": task}
+            if longer:
+                options, at = {**options, "seeds": 1}, {"part": CURVE, **at, "updates": longer["steps"]}
+            yield self._read("transfer", (model, model), options, longer.get("seed"), **at)
 
     def _task(self, task: str, target: str) -> dict[str, Any]:
         """Options of a task that is trained on the source, and tested on source and target."""
