@@ -210,12 +210,16 @@ def inference(sentences: Sequence[str]) -> str:
 
 
 def questions(sentences: Sequence[str]) -> str:
-    """Texts of three sentences; asked by the first two words of the second, its last word is the answer."""
+    """Texts of three sentences; asked by the first two words of the second, its last word is the answer.
+
+    A question's id is its number, so that translations have the same one.
+    """
     articles = []
-    for before, asked, after in zip(*(sentences[start::3] for start in range(3)), strict=True):
+    for number, texts in enumerate(zip(*(sentences[start::3] for start in range(3)), strict=True)):
+        before, asked, after = texts
         words = asked.rstrip(".").split()
         answer = {"text": words[-1], "answer_start": len(before) + 1 + asked.rindex(words[-1])}
-        entry = {"id": before, "question": " ".join(words[:2]), "answers": [answer]}
+        entry = {"id": str(number), "question": " ".join(words[:2]), "answers": [answer]}
         paragraph = {"context": f"{before} {asked} {after}", "qas": [entry]}
         articles.append({"title": before, "paragraphs": [paragraph]})
     return json.dumps({"data": articles}, ensure_ascii=False)

@@ -80,6 +80,7 @@ def qa_rows(rng, count):
 # What each task's files hold: a new one adds a line.
 WRITERS = {
     "nli": (nli_rows, "tsv"),
+    "nli-mean": (nli_rows, "tsv"),
     "pos": (pos_rows, "conllu"),
     "ner": (ner_rows, "tsv"),
     "parsing": (parsing_rows, "conllu"),

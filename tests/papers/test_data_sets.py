@@ -43,6 +43,19 @@ def test_a_set_without_labelled_test_is_half_of_dev(tmp_path):
     assert len(sentences(cut_file(tmp_path, "es_wikiann", 7).splitlines())) == 7
 
 
+def test_a_genre_is_the_sentences_that_have_it_in_their_ids(tmp_path):
+    (tmp_path / "ud_train").mkdir()
+    ids = [f"GUM_{genre}_text-{number}" for genre in ("news", "court") for number in range(4)]
+    lines = "".join(f"# sent_id = {name}\n1\tnews_court_\n\n" for name in ids)
+    (tmp_path / "ud_train" / "en_gum-ud-test.conllu").write_text(lines)
+    assert task_file("en_gum-news") == "en_gum-news.conllu"
+    assert cut_file(tmp_path, "en_gum-news") == lines[: lines.index("# sent_id = GUM_court")]
+    assert len(sentences(cut_file(tmp_path, "en_gum-court", 3).splitlines())) == 3
+    assert cut_file(tmp_path, "en_gum") == lines
+    with pytest.raises(InputError, match="has no sentence for en_gum-vlog"):
+        cut_file(tmp_path, "en_gum-vlog")
+
+
 def test_files_that_are_missing_are_named(tmp_path):
     with pytest.raises(InputError, match=r"en_ewt-ud-test\.conllu is missing; docs/reproduce.md lists the files"):
         cut_file(tmp_path, "en_ewt")

@@ -281,6 +281,17 @@ def test_figures_are_those_of_the_paper():
     np.testing.assert_allclose(whole.lines[1].value[-1], 22, rtol=1e-2)
 
 
+def test_what_attention_adds_is_in_no_figure_and_judges_nothing():
+    rows = made()
+    added = rows[rows.measure == "l2_drift"].assign(method="attention", value=100.0)
+    both = Results(frame([*rows.to_dict("records"), *added.to_dict("records")]))
+    assert PAPER.figures(both) == PAPER.figures(Results(rows))
+    found, before = (PAPER.findings(each) for each in (both, Results(rows)))
+    assert [each.sentence for each in found] == [each.sentence for each in before]
+    line = PUBLISHED.where(measure="l2_drift")[0]
+    assert PUBLISHED.at(**line) == float(line["value"]) and PUBLISHED.at(**line, method="attention") is None
+
+
 def test_a_finding_is_held_when_all_its_contrasts_are():
     assert all_of([Side.HELD] * 2) is Side.HELD and all_of([Side.HELD, Side.REFUTED, None]) is Side.REFUTED
     assert all_of([Side.HELD, None]) is None and all_of([]) is None

@@ -2,6 +2,7 @@
 
 import json
 import math
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -182,6 +183,19 @@ def test_the_table_is_points_by_languages_with_dutch_apart():
     assert [line[0] for line in correlated.rows] == ["German", "Chinese", "Dutch", "pooled"]
     assert correlated.columns[1] == "centred P@1, spearman" and len(correlated.columns) == 1 + 2 * 4
     assert correlated.rows[-1][1].startswith("0.99 [")  # layers as far from 8 on either side are equals
+    assert "Translations lie closest at layer 8 (centred P@1)." in first.notes
+
+
+def test_the_head_on_the_mean_has_a_table_and_a_panel_and_judges_nothing():
+    rows = made()
+    mean = made(others=partial(hump, top=2))
+    mean = mean[mean.task.eq("nli") & mean.measure.eq("accuracy")].assign(task="nli-mean")
+    both = Results(frame([*rows.to_dict("records"), *mean.to_dict("records")]))
+    assert judged(both.rows) == judged(rows)
+    _, again, *_ = PAPER.tables(both)
+    assert again.rows[3][0] == "2" and again.rows[3][4].startswith("60.0 [") and len(again.rows) == len(POINTS)
+    titles = [panel.title for panel in PAPER.figures(both)[0].panels]
+    assert titles[-1] == "accuracy, head on the mean of all tokens" and len(titles) == 3
 
 
 def test_figures_have_a_line_for_each_language_and_a_circle_for_each_point():
@@ -299,12 +313,16 @@ def test_a_dry_run_of_the_paper_needs_neither_data_nor_model(tmp_path):
     told = "\n".join(outline_lines(outline, outline.jobs))
     assert "isogloss transfer bert-base-multilingual-cased --task nli" in told and "isogloss map" in told
     assert "--plans freeze:-1" in told and "--plans freeze:11" in told
-    assert "all 15 jobs, 13 of transfer, 2 of map: about 14.7 hours one by one" in told  # 13 points, 3 seeds
+    assert "all 16 jobs, 13 of transfer, 3 of map: about 14.7 hours one by one" in told  # 13 points, 3 seeds
     assert not (tmp_path / "run").exists()
     mini = PAPER.plan(Request("mini", tmp_path / "run"), rate="2e-5,5e-5")
-    assert [job.coordinates for job in selected(mini.jobs, "freeze:8")] == [{"part": "transfer", "plan": "freeze:8"}]
-    assert [job.name for job in selected(mini.jobs, "part=map")] == ["map-xnli", "map-en-zh", "map-sick"]
-    assert mini.seconds == {"transfer": 2 * 3 * 74} and len(mini.jobs) == 16
+    assert [job.coordinates for job in selected(mini.jobs, "freeze:8")] == [
+        {"part": "transfer", "task": task, "plan": "freeze:8"} for task in ("nli", "nli-mean")
+    ]
+    assert [job.name for job in selected(mini.jobs, "nli-mean,freeze:11")] == ["freeze-11-mean"]
+    names = ["map-xnli", "map-en-zh", "map-en-zh-tokens", "map-sick"]
+    assert [job.name for job in selected(mini.jobs, "part=map")] == names
+    assert mini.seconds == {"transfer": 2 * 3 * 74} and len(mini.jobs) == 2 * 13 + 4
 
 
 def test_what_cannot_be_used_is_one_sentence(tmp_path):
@@ -342,6 +360,7 @@ def test_commands_share_the_work_and_each_collects_what_is_there(reproduced):
         "freeze-2",
         "map-xnli",
         "map-qaa-qab",
+        "map-qaa-qab-tokens",
     }
 
 
@@ -379,6 +398,7 @@ def test_the_word_map_of_two_languages_is_the_runs_own(reproduced):
     folder = reproduced[0]
     name = "points.parquet" if (folder / "points.parquet").is_file() else "words.safetensors"
     assert (folder / name).read_bytes() == (folder / "jobs" / "map-qaa-qab" / name).read_bytes()
+    assert (folder / "jobs" / "map-qaa-qab-tokens" / name).is_file()  # that of tokens stays there
 
 
 def test_the_command_prints_tables_and_findings_and_makes_the_page(reproduced, monkeypatch, capsys):

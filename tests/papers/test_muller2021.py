@@ -196,7 +196,8 @@ def test_figures_are_those_of_the_paper():
 
 def test_which_sets_a_source_is_tested_on():
     names = list(paper._files(paper.SCALES["mini"], "pos", "en"))
-    assert names[:5] == ["en_ewt.train", "en_ewt.dev", "en_ewt", "en_gum", "en_pud"]  # at home, then other domains
+    assert names[:4] == ["en_ewt.train", "en_ewt.dev", "en_ewt", "en_gum-academic"]  # at home, then other domains
+    assert names[17:19] == ["en_gum-whow", "en_pud"]
     assert names.index("de_pud") < names.index("de_gsd") < names.index("de_lit")  # the first of a language is its main
     assert [name for name in names if name.startswith("nl_")] == ["nl_lassysmall", "nl_alpino"]
     assert {"ru_taiga", "fr_sequoia", "is_pud", "th_pud"} <= set(names)
@@ -289,6 +290,33 @@ def test_texts_are_written_once_and_are_what_the_jobs_read(reproduced):
     assert read_facts(folder / "jobs" / "pos-qaa-seed-0")["hashes"]["parallel text"] == bitext.fingerprint
 
 
+def test_both_initialisers_and_learning_curves_are_collected(tmp_path, monkeypatch):
+    small = changed(SMALL, torch=True, epochs=2, probe=1, parallel=["qaa", "qab"])
+    monkeypatch.setitem(paper.SCALES, "smoke", small)
+    table = ig.reproduce("muller2021", out=tmp_path / "run", seeds=1, only="pos", device="cpu")
+    job = read_rows(tmp_path / "run" / "jobs" / "pos-qaa-seed-0")
+    assert set(table[table.measure == "change"].plan) == set(paper.ALL_PLANS) - {paper.REFERENCE}
+    curves = table[(table.measure == "accuracy") & table.step.notna() & (table.plan == "reinit:1-2/torch")]
+    assert sorted(zip(curves.target, curves.step, strict=True)) == [
+        (target, step) for target in ("others", "qaa") for step in (1, 2)
+    ]
+    for one in curves.itertuples():
+        data = "qaa_home" if one.target == "qaa" else "qab_pud"
+        mine = job[(job.measure == "accuracy") & (job.plan == one.plan) & (job.step == one.step) & (job.data == data)]
+        assert mine.value.tolist() == [one.value]
+    results = Results(table)
+    first, torch, *_ = PAPER.tables(results)
+    assert "PyTorch" in torch.title and torch.columns[1:] == first.columns[2:-1] and len(torch.rows) == len(first.rows)
+    drawn = {figure.name: figure for figure in PAPER.figures(results)}
+    assert [panel.title for panel in drawn["learning"].panels] == ["POS, qaa → qaa", "POS, qaa → others"]
+    assert drawn["learning"].panels[0].lines[0].steps == [1, 2]
+    assert len(drawn["figure-pairs"].panels[0].lines) == 4
+    plain = table[~table.plan.str.endswith("/torch") & table.step.isna()]
+    assert [each.sentence for each in PAPER.findings(results)] == [
+        each.sentence for each in PAPER.findings(Results(plain))
+    ]
+
+
 def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatch, capsys):
     folder = reproduced[0]
     make_small(monkeypatch)
@@ -340,8 +368,9 @@ def test_a_dry_run_tells_jobs_and_cost_and_needs_nothing(monkeypatch, capsys, tm
     assert "ar_padt.train.conllu" in shown and "th_pud.conllu" in shown
     code, shown, _ = run("reproduce", "muller2021", "--scale", "mini", "--dry-run", "--only", "task=ner,seed=1")
     assert code == 0
-    assert re.findall(r"--task ner --train (\w\w)=", shown) == ["en", "nl", "de", "fr", "es", "ru", "zh"]
-    assert "all 39 jobs" in shown  # 3 + 3 + 7 experiments, 3 seeds
+    assert re.findall(r"--task ner --train (\w\w)=", shown) == ["en", "ru", "nl"]
+    assert "reinit:11-12,reinit:1-2/torch,reinit:3-4/torch" in shown and "--probe 1000 " in shown
+    assert "all 33 jobs" in shown  # 4 + 4 + 3 experiments, 3 seeds
 
 
 def test_commands_of_a_dry_run_parse(tmp_path):

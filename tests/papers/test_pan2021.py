@@ -75,6 +75,10 @@ def data_folder(folder):
         write_table(folder / "tatoeba_train" / f"en-{language}.tsv", None, own + tested)
     rows = [[f"A manual says {one}", f"das Handbuch {one}", f"het boek {one}"] for one in range(30)]
     write_table(folder / "libreoffice_help" / "lohelp.7way.tsv", ["en", "de", "nl"], rows)
+    for language in ("nl", "de"):
+        write_table(
+            folder / "muse" / f"en-{language}.0-5000.txt", None, [[f"word{one} {language}"] for one in range(9)]
+        )
     squad = [{"title": f"t{one}", "paragraphs": [_paragraph(f"s{one}")]} for one in range(60)]
     for path, content in {
         "squad/train-v1.1.json": squad,
@@ -98,7 +102,7 @@ def _paragraph(name):
 
 def small_scale(**settings):
     sizes = {"examples": 9, "questions": 20, "compared": 16, "evaluated": 10, "parallel": 20, "chosen": 2}
-    return changed(SCALES["mini"], aligned=("nl", "de"), **{**sizes, **settings})
+    return changed(SCALES["mini"], aligned=("nl", "de"), dictionaries=("nl", "de"), **{**sizes, **settings})
 
 
 def texts_of(folder, **settings):
@@ -337,6 +341,24 @@ def test_tables_set_before_beside_after_with_published_numbers_of_others():
     assert perplexity.rows[0] == ["before", "10.0", "30.0"] and perplexity.rows[1][1] == "×0.90 [×0.90, ×0.90]"
 
 
+def test_switching_is_judged_on_questions_too_and_words_have_a_line():
+    rows = made(noise=0.0)
+    asked = rows[(rows.measure == "answer_f1") & (rows.data == "mlqa")]
+    more = [
+        asked.assign(condition=way, value=asked.value + gain)
+        for way, gain in (("words", 0.01), ("translated", 0.1), ("switched", 0.05))
+    ]
+    results = Results(frame([entry for part in (rows, *more) for entry in part.to_dict("records")]))
+    found = {each.name: each for each in PAPER.findings(results)}
+    assert found["code-switching"].verdict == "not held" and "on MLQA by -5.0" in found["code-switching"].measured
+    assert (
+        found["questions"].sentence == {each.name: each for each in PAPER.findings(Results(rows))}["questions"].sentence
+    )
+    trained = PAPER.tables(results)[2]
+    assert trained.columns[-1] == "MLQA others"
+    assert trained.rows[0] == ["before, words switched", *["–"] * 6, "31.0 [31.0, 31.0]"]
+
+
 def test_figures_have_a_line_for_each_alignment_and_a_point_for_each_amount():
     by_layer, similar, amounts = PAPER.figures(reading())
     assert [panel.title for panel in by_layer.panels] == ["de, fr, nl, es", "ru, zh"]
@@ -371,15 +393,21 @@ def test_a_dry_run_needs_neither_data_nor_model(tmp_path):
     mini = PAPER.plan(Request("mini", tmp_path / "run"))
     kinds = [job.coordinates["part"] for job in mini.jobs]
     assert {kind: kinds.count(kind) for kind in kinds} == {
-        "align": 21,
-        "qa": 9,
-        "nli": 24,
+        "align": 24,
+        "qa": 3 * (7 + 2),  # seven models, and two of them with words switched
+        "nli": 3 * (9 + 2),
         "translate": 12,
+        "questions": 12,
         "sick": 12,
-        "map": 22,
+        "map": 25,
     }
     aligns = sum(job.options["steps"] for job in mini.jobs if job.recipe == "align")
-    assert aligns == 3 * (6 * 1000 + 2000)
+    assert aligns == 3 * (7 * 1000 + 2000)
+    switched = next(job for job in mini.jobs if job.name == "qa-words-both-seed-0").options
+    assert switched["switch_words"] == 0.5 and list(switched["lexicon"]) == ["nl", "de", "fr", "es", "ru", "zh"]
+    asked = next(job for job in mini.jobs if job.name == "questions-switched-before-seed-1").options
+    assert list(asked["train"]) == ["en"] and list(asked["translated"]) == ["de", "es", "ru", "zh"]
+    assert asked["test"].keys() == {"en", "de", "es", "zh"} and asked["epochs"] == 6 and asked["switch"] == 0.5
     assert set(mini.seconds) == set(kinds) - {"map"}
     assert all(job.options["queue"] % job.options["batch"] == 0 for job in mini.jobs if job.recipe == "align")
 
@@ -527,7 +555,7 @@ def test_a_part_brings_the_alignment_it_needs_and_each_command_collects(reproduc
     folder, part, whole = reproduced
     assert set(part.plan) == {"before", "both"} and set(part[part.task != ""].task) == {"qa"}
     assert set(part[part.measure == "perplexity"].plan) == {"before", "both"}
-    assert set(whole.plan) == ALIGNMENTS and set(whole.condition) == {"", "translated", "switched"}
+    assert set(whole.plan) == ALIGNMENTS and set(whole.condition) == {"", "translated", "switched", "words"}
     assert read_facts(folder)["status"] == "finished"
     pd.testing.assert_frame_equal(read_rows(folder), whole)
     assert {path.name for path in folder.iterdir()} >= {"text", "jobs", "packed", "multilingual", "summary.txt"}
@@ -542,9 +570,11 @@ def test_scores_are_those_of_the_jobs_and_changes_are_their_differences(reproduc
         ("translate-both", "both", "translated", "xnli"),
         ("translate-switched-before", "before", "switched", "xnli"),
         ("qa-both", "both", "", "mlqa"),
+        ("qa-words-before", "before", "words", "xquad"),
+        ("questions-switched-both", "both", "switched", "mlqa"),
     ):
         job = read_rows(folder / "jobs" / f"{name}-seed-0")
-        measure = "answer_f1" if "qa" in name else "accuracy"
+        measure = "answer_f1" if data in ("xquad", "mlqa") else "accuracy"
         mine = job[(job.measure == measure) & job.step.isna() & job.seed.notna() & (job.target != "others")]
         mine = mine[mine.data.str.startswith(data)].set_index("target").value
         ours = whole[(whole.measure == measure) & whole.seed.notna() & (whole.data == data)]
@@ -560,7 +590,7 @@ def test_scores_are_those_of_the_jobs_and_changes_are_their_differences(reproduc
         assert one.value == pytest.approx(scores[one.plan, one.condition] - before) and one.n == 1
     zero_shot = changes[changes.condition == ""]
     assert set(zero_shot.plan) == ALIGNMENTS - {"before"}
-    assert set(changes[changes.condition != ""].plan) == {"both"} and len(changes) == len(zero_shot) + 2
+    assert set(changes[changes.condition != ""].plan) == {"both"} and len(changes) == len(zero_shot) + 3
     assert zero_shot[zero_shot.plan == "both"].published.item() == RISE
     assert changes.published.notna().sum() == 1
 
@@ -633,6 +663,6 @@ def test_commands_of_a_dry_run_parse(tmp_path):
     first = {
         (job.recipe, job.coordinates["part"], job.coordinates.get("training")): job for job in reversed(outline.jobs)
     }
-    assert len(first) == 8
+    assert len(first) == 12
     for job in (*first.values(), *find("pan2021").plan(Request("smoke", tmp_path)).before):
         parse(" ".join(job.words).split()[1:])

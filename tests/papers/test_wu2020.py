@@ -18,6 +18,7 @@ from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selec
 from isogloss.papers.results import Results, mean_over
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import frame, mean_rows, records, row
+from isogloss.text.readers.lines import read_lines
 from tiny_commands import command_line, parse
 from tiny_reproduction import HELD, changed
 
@@ -347,13 +348,25 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
     plain = sorted(
         f"{job.coordinates['model']} {job.coordinates['seed']}"
         for job in models
-        if job.coordinates["condition"] == "Default"
+        if job.coordinates["condition"] == "Default" and "updates" not in job.coordinates
     )
     assert plain == sorted(
         [f"{one} {seed}" for one in ("en", "fr", "en-fr") for seed in range(3)]
         + [f"{one} 0" for one in ("de", "ru", "zh", "nl", "en-de", "en-ru", "en-zh", "en-nl")]
     )
-    assert len(models) == 17 + 1 + 2 * 8  # en-en2, and the variants of two pairs
+    assert len(models) == 17 + 1 + 3 * 8 + 3 * 7  # en-en2, the variants of three pairs, and learning curves
+    curves = [job.coordinates for job in outline.jobs if job.coordinates["part"] == "curve"]
+    assert {(at["condition"], at["updates"], at["seed"]) for at in curves} == {
+        (variant, updates, seed)
+        for variant in ("Default", "No anchors", "Sep Emb")
+        for updates, seeds in ((3000, 3), (9200, 3), (30500, 1))
+        for seed in range(seeds)
+    }
+    chosen = selected(outline.jobs, "part=curve,updates=30500,condition=Sep Emb,task=ner")
+    assert [job.folder.name for job in chosen] == [
+        "en-fr.own", "en-fr.sep-emb.seed-0.steps-30500", "curve-fr-sep-emb-ner-30500-seed-0",
+    ]  # fmt: skip
+    assert chosen[-1].options["seeds"] == 1 and chosen[-1].options["plans"] == "freeze:0"
     assert all(job.options["depth"] == 8 for job in models)
     assert len({job.folder for job in outline.jobs}) == len(outline.jobs)
     chosen = selected(outline.jobs, "part=stitch,target=ru,task=ner")
@@ -363,8 +376,8 @@ def test_the_mini_plan_has_the_models_that_were_asked_for(tmp_path):
         "ru",
         "en-ru",
     }
-    assert any("34 of pretrain, 28 of rotate" in line for line in outline_lines(outline, outline.jobs))
-    assert {"pretrain", "stitch", "transfer"} == set(outline.seconds)
+    assert any("63 of pretrain, 28 of rotate" in line for line in outline_lines(outline, outline.jobs))
+    assert {"pretrain", "stitch", "transfer", "curve"} == set(outline.seconds)
 
 
 def test_the_same_share_of_the_updates_warms_up_however_many_there_are(tmp_path):
@@ -373,7 +386,7 @@ def test_the_same_share_of_the_updates_warms_up_however_many_there_are(tmp_path)
         found = {
             (job.options["steps"], job.options["warm_up"]) for job in jobs if job.coordinates["part"] == "pretrain"
         }
-        assert found == {(steps or 6000, 0.1)}
+        assert found == {(updates, 0.1) for updates in (steps or 6000, 3000, 9200, 30500)}
 
 
 def test_a_finished_job_needs_nothing(tmp_path):
@@ -497,7 +510,7 @@ def test_lines_are_cut_at_so_many_bytes():
 SMOKE = paper.SCALES["smoke"]
 SMALL = changed(
     SMOKE, steps=2, variants=("Default", "Sep Emb"), compared=24, examples=8, tested=8, inferred=8,
-    stitching={**SMOKE.stitching, "layers": "0,4"},
+    stitching={**SMOKE.stitching, "layers": "0,4"}, curve={"1": 1, "2": 1},
 )  # fmt: skip
 
 
@@ -529,6 +542,7 @@ def test_packing_is_apart_and_what_was_packed_is_enough(reproduced):
     models = {path.name for path in (folder / "models").iterdir()}
     assert models == {
         "qaa.seed-0", "qaa.seed-1", "qab.seed-0", "qaa-qab.seed-0", "qaa-qaa2.sep-emb.seed-0", "qaa-qab.sep-emb.seed-0",
+        "qaa-qab.seed-0.steps-1", "qaa-qab.sep-emb.seed-0.steps-1",
     }  # fmt: skip
     assert (folder / "models" / "qaa-qab.sep-emb.seed-0" / "model" / "qab" / "config.json").is_file()
     pd.testing.assert_frame_equal(read_rows(folder), table)
@@ -552,9 +566,34 @@ def test_rows_are_those_of_the_jobs(reproduced):
     mine = job[(job.measure == "las") & job.step.isna() & job.seed.notna() & (job.target == "qab")]
     ours = table[(table.task == "table-1 parsing") & (table.condition == "Sep Emb") & (table.target == "qab")]
     assert ours[ours.seed.notna()].value.tolist() == mine.value.tolist()
+    for updates in (1, 2):
+        job = read_rows(folder / "jobs" / f"curve-qab-default-ner-{updates}-seed-0")
+        mine = job[(job.measure == "span_f1") & job.step.isna() & job.seed.notna() & (job.target == "qab")]
+        ours = table[(table.task == "curve ner") & (table.condition == "Default") & (table.target == "qab")]
+        assert ours[(ours.step == updates) & (ours.seed == 0)].value.tolist() == mine.value.tolist()
     words = table[(table.task == "lexicon") & (table.measure == "p@1")]
     assert set(words.model) == {"monolingual", "static"} and set(words.unit) == {"word", "piece"}
     assert set(table[table.task == "pretrain"].data) == {"qaa", "qab", "qaa-qab", "qaa-qaa2"}
+
+
+def test_word_vectors_of_a_folder_stand_beside_those_that_are_counted(reproduced, tmp_path, monkeypatch):
+    make_small(monkeypatch)
+    folder = shutil.copytree(reproduced[1], tmp_path / "run")
+    for code in ("qaa", "qab"):
+        words = sorted({word for line in read_lines(folder / "text" / f"words.{code}.txt.gz") for word in line.split()})
+        drawn = np.random.default_rng(0).normal(size=(len(words), 16))
+        lines = [" ".join([word, *map("{:.3f}".format, own)]) for word, own in zip(words, drawn, strict=True)]
+        (tmp_path / f"{code}.vec").write_text("\n".join([f"{len(words)} 16", *lines]) + "\n", encoding="utf-8")
+    given = {"seeds": 1, "device": "cpu", "resume": True, "only": "part=lexicon", "vectors": str(tmp_path)}
+    table = ig.reproduce("wu2020", out=folder, **given)
+    words = table[(table.task == "lexicon") & (table.measure == "p@1")]
+    assert set(words.model) == {"monolingual", "static", "fasttext"}
+    before = reproduced[3]
+    assert len(words[words.model != "fasttext"]) == len(before[(before.task == "lexicon") & (before.measure == "p@1")])
+    figure = next(each for each in PAPER.tables(Results(table)) if each.title.startswith("Figure 4"))
+    assert "qaa-qab, fastText, the same words" in [line[0] for line in figure.rows]
+    static = next(each for each in PAPER.findings(Results(table)) if each.name == "static")
+    assert len(static.contrasts) == 4
 
 
 def test_each_side_is_read_by_the_model_it_should_be(reproduced):
@@ -592,9 +631,10 @@ def test_the_report_shows_the_papers_own_figures(reproduced, tmp_path):
 
     folder = reproduced[1]
     drawn = {path.stem for path in write_figures(folder, folder / "figures")}
-    assert drawn == {"figure-7", "figure-6", "figure-6-and-7", "figure-5-ner", "figure-5-parsing", "figure-4"}
+    figures = {"figure-7", "figure-6", "figure-6-and-7", "figure-5-ner", "figure-5-parsing", "figure-4", "curves"}
+    assert drawn == figures
     page = write_page([folder], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
-    assert page.count('class="judged ') == 12 and page.count('"section":"pictures"') == 6
+    assert page.count('class="judged ') == 12 and page.count('"section":"pictures"') == 7
     assert "Table 1: what languages share" in page
 
 

@@ -252,6 +252,25 @@ def test_word_map_is_drawn_layer_after_layer(stack, bitext, tmp_path):
     assert np.isfinite(points[["x", "y"]]).all().all()
 
 
+def test_tokens_of_the_first_sentences_are_points_that_nothing_joins(stack, bitext, tmp_path, monkeypatch):
+    from safetensors import safe_open
+
+    from isogloss.recipes import word_map
+
+    monkeypatch.setattr(word_map, "find_spec", lambda name: None)  # the vectors are left
+    ig.map(stack, bitext, out=tmp_path / "run", points=7, tokens=True, layers="0,2")
+    with safe_open(tmp_path / "run" / "words.safetensors", framework="numpy") as file:
+        facts = {name: json.loads(text) for name, text in file.metadata().items()}
+        values = file.get_tensor("vectors")
+    assert facts["languages"] == [language for language in LANGUAGES for _ in range(7)]
+    assert facts["pairs"] == list(range(21)) and values.shape == (2, 21, stack.width)
+    rows = np.random.default_rng(0).permutation(bitext.rows)[:7].tolist()
+    read = ig.vectors(stack, bitext[LANGUAGES[1]].take(rows), unit="token", layers=[0, 2])
+    np.testing.assert_allclose(values[:, 7:14], np.asarray(read)[:, :7], atol=1e-5)
+    sentence = bitext[LANGUAGES[1]].sentences[rows[0]]
+    assert facts["words"][7:9] == stack.tokenizer.tokenize(sentence)[:2]
+
+
 def test_without_opentsne_the_vectors_are_left_and_drawn_later(stack, bitext, tmp_path, monkeypatch):
     from isogloss.recipes import word_map as wordmap
 

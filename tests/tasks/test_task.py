@@ -5,13 +5,15 @@ from collections import Counter
 
 import numpy as np
 import pytest
+import torch
 
 from isogloss.stack.load import load
 from isogloss.tasks import TASKS
 from isogloss.tasks.nli import NLI
 from isogloss.tasks.parsing import Parse, shuffle
 from isogloss.tasks.qa import QA
-from isogloss.tasks.task import chain_items, chance_floors, join_items, shuffle_words
+from isogloss.tasks.task import LabelHead, chain_items, chance_floors, join_items, shuffle_words
+from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, SentencePair
 from isogloss.text.switching import Switched, switch_words
 from tiny_tasks import read_task, write_task
@@ -81,7 +83,24 @@ QUESTION = Question("q1", "Where does the cat sleep?", CONTEXT, ("cat of Cat Hou
 
 
 def test_tasks_of_words_have_no_segments():
-    assert [name for name, task in TASKS.items() if task.segments is not None] == ["nli", "qa"]
+    assert [name for name, task in TASKS.items() if task.segments is not None] == ["nli", "nli-mean", "qa"]
+
+
+def test_the_mean_head_scores_the_mean_of_content_tokens_at_every_place(tiny):
+    tokenizer, labels = load(tiny("bert"), device="cpu").tokenizer, ("contradiction", "neutral")
+    long, _ = TASKS["nli-mean"].encode(
+        [PAIR, SentencePair("yes", "", "neutral")], labels, tokenizer=tokenizer, length=64
+    )
+    special = set(tokenizer.all_special_ids)
+    assert [long.ids[place] for place in long.places] == [token for token in long.ids if token not in special]
+    assert [gold for (gold,) in long.gold] == [0, *[IGNORE] * (len(long.places) - 1)] and long.targets == 1
+    states, present = torch.randn(2, 3, 8), torch.tensor([[True, True, True], [True, False, False]])
+    states[1, 1:] = 0
+    mean, first = (LabelHead(8, 2, pooled=True, mean=mean).eval() for mean in (True, False))
+    first.load_state_dict(mean.state_dict())
+    expected = [first(state.mean(dim=0)[None, None], present)[0][0, 0] for state in (states[0], states[1, :1])]
+    for row, scores in enumerate(mean(states, present)[0]):
+        assert scores.shape == (3, 2) and all(torch.allclose(each, expected[row]) for each in scores)
 
 
 def test_either_sentence_of_a_pair_is_swapped_and_the_label_stays():

@@ -200,7 +200,8 @@ def question_files(data: Path, train: int, dev: int) -> dict[str, str]:
 def task_file(stem: str) -> str:
     """The name of a file that `cut_file` makes; the stem says what it is cut from.
 
-    `en_ewt.train` and `en_ewt.dev` are to train on and to choose by, `en_ewt`, `de_pud` and `nl_wikiann` to test on.
+    `en_ewt.train` and `en_ewt.dev` are to train on and to choose by, `en_ewt`, `de_pud` and `nl_wikiann` to test on;
+    `en_gum-news` is one genre of a treebank whose sentences have it in their ids (`GUM_news_...`).
     """
     return f"{stem}.{'tsv' if '_wikiann' in stem else 'conllu'}"
 
@@ -212,6 +213,7 @@ def cut_file(data: Path, stem: str, most: int | None = None) -> str:
     """
     language, _, rest = stem.partition("_")
     corpus, _, part = rest.partition(".")
+    corpus, _, genre = corpus.partition("-")
     hashes = (0.0, 1.0)
     if corpus == "wikiann":
         names = [part] if part else ["test", "dev"]
@@ -221,7 +223,8 @@ def cut_file(data: Path, stem: str, most: int | None = None) -> str:
     else:
         name = f"{language}_{corpus}-ud-{'train*' if part == 'train' else part or 'test'}.conllu"
         path = find_file(data, f"{'ud_pud' if corpus == 'pud' else 'ud_train'}/{name}")
-    blocks = choose(sentences(read_lines(path)), most, hashes)
+    known = [block for block in sentences(read_lines(path)) if not genre or f"_{genre}_" in _identity(block)]
+    blocks = choose(known, most, hashes)
     require(blocks, f"{path} has no sentence for {stem}")
     return "".join("\n".join(block) + "\n\n" for block in blocks)
 
@@ -243,9 +246,10 @@ def choose(blocks: Sequence[list[str]], most: int | None, hashes: tuple[float, f
     >>> choose([["a"], ["b"], ["c"], ["d"], ["e"]], 2)
     [['a'], ['c']]
     """
-
-    def identity(block: list[str]) -> str:
-        return next((line for line in block if line.startswith("# sent_id =")), "\n".join(block))
-
     low, high = hashes
-    return lowest_hashed([block for block in blocks if low <= hash_fraction(identity(block)) < high], most, identity)
+    return lowest_hashed([block for block in blocks if low <= hash_fraction(_identity(block)) < high], most, _identity)
+
+
+def _identity(block: list[str]) -> str:
+    """The line with a sentence's id, or all lines where it has none."""
+    return next((line for line in block if line.startswith("# sent_id =")), "\n".join(block))

@@ -77,7 +77,7 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         **{"native": native, "held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate},
         **{"sample_seed": 0, "probe": scale.every, "distance": scale.distance, "words": scale.words},
-        "checkpoint": 1250,
+        **{"attention": scale.attention, "checkpoint": 1250},
     }
     asked = [*DEFECTS, "all"] if scale.legacy == "each" else [scale.legacy] if scale.legacy else []
     spoilt = [("", {}), *(paper.with_defects(each, DEFECTS) for each in asked)]
@@ -166,7 +166,7 @@ def effect_rows(table: pd.DataFrame) -> Iterator[Row]:
     a shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong there was never learned.
     """
     compared = (table["measure"] == "l2_drift") | ((table["measure"] == "perplexity") & (table["unit"] == "token"))
-    table = table[compared & table["step"].notna()]
+    table = table[compared & table["step"].notna() & (table["method"] == "")]
     # A test is one reading, of whichever step was kept.
     table = table.assign(step=table["step"].where(table["data"] != "test", 0))
     honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
@@ -216,7 +216,7 @@ def _watched(results: Results) -> list[str]:
     return [target for target in targets if target not in (_language(results), OTHERS)]
 
 
-DISTANCE = {"measure": "l2_drift", "data": "validation", "condition": None}  # on the larger sample of words
+DISTANCE = {"measure": "l2_drift", "data": "validation", "condition": None, "method": None}  # on the larger sample
 NO_DISTANCES = "no distances to a native model were measured under "
 
 

@@ -9,8 +9,9 @@ on N; and accuracy goes with how well the languages of layer N are aligned, judg
 
 The settings are ours: batch 32 and a rate of 5e-5, as the authors of multilingual BERT have them for XNLI; three epochs
 with 10% warm-up, linear decay and the model chosen on English development data, as Wu & Dredze (2019) have them, who
-freeze layers in the same way. `mini`, being smaller, takes 1e-4. Freezing changes which rate is best, so `rate` may be
-several, of which English development data chooses for each N and seed.
+freeze layers in the same way. Freezing changes which rate is best, so `rate` may be several, of which English
+development data chooses for each N and seed; `mini`, being smaller, takes higher ones. Findings are of the head on the
+first token; `heads` may name the one on the mean of all tokens, too (`nli-mean`).
 
 Accuracies are compared seed by seed, since a seed draws the same order of pairs and the same head for each N.
 """
@@ -18,6 +19,7 @@ Accuracies are compared seed by seed, since a seed draws the same order of pairs
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -44,6 +46,7 @@ MARGIN = 0.02  # within which English accuracy counts as the same
 DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dutch
 TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": None}
+MEAN_SCORES = {**SCORES, "task": "nli-mean"}  # with the head on the mean of all tokens
 AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
 # How well the languages of a layer are aligned: measures of `map`, and their method.
 ALIGNMENT: Mapping[str, dict[str, Any]] = paper.read_fixed("jexus2020")["alignment"]
@@ -67,21 +70,23 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     depth = int(paper.config_of(request.model, purpose).num_hidden_layers) if request.model else scale.depth
     test = {code: texts.path(f"xnli-test-{code}.tsv") for code in tested}
     options = {
-        "task": "nli",
         "train": {source: texts.path(TRAIN)},
         "dev": {source: texts.path(DEV), **{code: texts.path(f"xnli-dev-{code}.tsv") for code in scale.targets}},
         "test": test | ({DUTCH: texts.path(SICK_TEST)} if scale.dutch else {}),
         **{"seeds": seeds, "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate, "checkpoint": 5000},
     }
     jobs = []
-    for point in range(NOTHING_FROZEN, depth):
+    for task, point in product(scale.heads, range(NOTHING_FROZEN, depth)):
         name, frozen = f"freeze-{'nothing' if point == NOTHING_FROZEN else point}", f"freeze:{point}"
-        jobs.append(request.job("transfer", name, model, {**options, "plans": frozen}, part="transfer", plan=frozen))
-    both = (source, scale.pair)
-    maps = [("xnli", PARALLEL, tested, {"points": 0}), ("-".join(both), PARALLEL, both, {})]
+        own = {"task": task, **options, "plans": frozen}
+        name += task.removeprefix("nli")
+        jobs.append(request.job("transfer", name, model, own, part="transfer", task=task, plan=frozen))
+    both, pair = (source, scale.pair), f"{source}-{scale.pair}"
+    maps = [("xnli", PARALLEL, tested, {"points": 0}), (pair, PARALLEL, both, {})]
+    maps += [(f"{pair}-tokens", PARALLEL, both, {"words": 0, "tokens": True})]
     maps += [("sick", SICK, (source, DUTCH), {"points": 0})] if scale.dutch else []
-    for name, text, pair, points in maps:
-        own = {"bitext": texts.path(text), "languages": ",".join(pair), **scale.map, "pairs": "first", **points}
+    for name, text, codes, points in maps:
+        own = {"bitext": texts.path(text), "languages": ",".join(codes), **scale.map, "pairs": "first", **points}
         jobs.append(request.job("map", f"map-{name}", model, own, part="map", text=name))
     conditions = (
         f"{called} trained on pairs of {source}, N = {NOTHING_FROZEN} to {depth - 1}, {seeds} seeds, tested on XNLI in "
@@ -121,7 +126,8 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     """Fill the run's table with the rows of these finished jobs, and correlations of accuracy with alignment.
 
     Scores by epoch stay in the tables of the jobs. The mean over other languages is taken anew without Dutch, which is
-    of other data. The word map of two languages is copied; its values are those of the map of all languages.
+    of other data. The word map of two languages is copied; its values are those of the map of all languages. That of
+    tokens stays in its job's folder.
     """
     for job in jobs:
         table = read_rows(job.folder)
@@ -136,7 +142,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             run.append([*scores, *mean_rows(scores)])
         elif not job.options["points"]:
             run.append(records(table[table["measure"].isin(FROM_MAPS)]))
-        else:  # the points of the word map or, unless they have been drawn here, the vectors
+        elif "tokens" not in job.options:  # the points of the word map, or the vectors unless they were drawn here
             points, vectors = ((job.folder / name, run.folder / name) for name in WORD_MAP)
             copied = points if points[0].is_file() else vectors
             if copied[0].is_file() and (copied is points or not points[1].is_file()):
@@ -313,9 +319,14 @@ def tables(results: Results) -> list[Table]:
     targets = {target_title(code): {"target": code} for code in codes}
     chance = percent(over_seeds(results.values("floor", **SCORES, target=results.source)).value)
     columns = {**targets, "Dutch (SICK)": {"target": DUTCH}}
-    said = {"published": results.source == "en", "no_dutch": DUTCH in _languages(results)}
+    said: dict[str, Any] = {"published": results.source == "en", "no_dutch": DUTCH in _languages(results)}
+    ends = [code for code in codes if code != OTHERS]
+    aligned = results.curves("layer", **ALIGNMENT["centred P@1"], source=ends, target=ends)
+    said["meeting"] = f"Translations lie closest at layer {aligned.peak} (centred P@1)." if aligned else ""
     words = CAPTIONS.table("table-1", source=source, chance=chance, **said)
     made = grid(results, points, columns, **words, known=PUBLISHED)
+    rows = {point: {**at, **MEAN_SCORES} for point, at in points.items()}
+    made += grid(results, rows, columns, **CAPTIONS.table("table-1-mean"))
     rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
     made += grid(results, rows, others, **CAPTIONS.table("table-2"))
@@ -341,6 +352,7 @@ def figures(results: Results) -> list[Figure]:
     }
     change = {**SCORES, "base": {"plan": f"freeze:{NOTHING_FROZEN}"}}
     shown = {"accuracy": SCORES, "the same less that of nothing frozen (N = -1)": change}
+    shown["accuracy, head on the mean of all tokens"] = MEAN_SCORES
     pairs = {
         target_title(code): {**_pair(results, code), "look": {"hue": hue}} for hue, code in enumerate(languages) if hue
     }

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -37,7 +38,9 @@ CAPTIONS = read_captions("muller2021")
 SCALES, OPTIONS = paper.read_scales("muller2021")
 REFERENCE = "freeze:-1"
 PAIRS = tuple(f"reinit:{first}-{first + 1}" for first in range(1, 12, 2))
+TORCH = "/torch"  # ends the plan of a pair whose weights are drawn as PyTorch does by default
 PLANS = {REFERENCE: "reference", **{plan: plan.removeprefix("reinit:") for plan in PAIRS}}
+ALL_PLANS = (*PLANS, *(f"{plan}{TORCH}" for plan in PAIRS))
 TASKS = {"parsing": "las", "pos": "accuracy", "ner": "span_f1"}
 NAMES = {"parsing": "parsing", "pos": "POS", "ner": "NER"}
 RELATION = "gap_similarity"  # rank correlation of gap and similarity over targets
@@ -75,8 +78,13 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     ]
     repeated = [defect["words"] for name, defect in DEFECTS.items() if name in condition]
     notes += [f"CKA as the original took it: {words}" for words in repeated]
-    shared = {"plans": ",".join(PLANS), "epochs": scale.epochs, "batch": scale.batch, "rate": scale.rate}
-    shared |= {"length": LENGTH, "probe": paper.AT_THE_END, "bitext": [texts.path("pud.tsv")]}
+    shared = {
+        "plans": ",".join(ALL_PLANS if scale.torch else PLANS),
+        "epochs": scale.epochs,
+        "batch": scale.batch,
+        "rate": scale.rate,
+    }
+    shared |= {"length": LENGTH, "probe": scale.probe, "bitext": [texts.path("pud.tsv")]}
     shared |= {"cka_condition": condition, **defects, "checkpoint": 5000, "skip_bad": True}
     jobs = []
     for (task, source), experiment in experiments.items():
@@ -100,7 +108,7 @@ def _files(scale: SimpleNamespace, task: str, source: str) -> dict[str, int | No
     """
     tested, half = scale.tested, None if scale.tested is None else scale.tested // 2
     home = f"{source}_{'wikiann' if task == 'ner' else scale.trained_on[source]}"
-    files = {f"{home}.train": scale.examples, f"{home}.dev": half}
+    files = {f"{home}.train": scale.named if task == "ner" else scale.examples, f"{home}.dev": half}
     if task == "ner":
         return files | {f"{code}_wikiann": tested for code in dict.fromkeys((source, *scale.named_in, *scale.parallel))}
     for language in dict.fromkeys((source, *scale.trained_on, *scale.domains, *scale.parallel)):
@@ -129,16 +137,22 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
     Of a job's rows these are left to its own table: scores other than the main one, and comparisons of languages one
     by one, of which the reference's with the source are here and of the rest the mean over languages (`others`). A
-    source that scores 0 has no relative gap.
+    source that scores 0 has no relative gap. What is scored while a model learns has a step.
     """
     scores: list[dict[str, Any]] = []
     means: list[dict[str, Any]] = []
     single: list[dict[str, Any]] = []
+    known = KNOWN.get(str(run.facts["model"]))
     for table in [read_rows(job.folder) for job in jobs]:
-        main = table["step"].isna() & table["seed"].notna() & table["layer"].isna() & table["plan"].isin(PLANS)
+        main = table["seed"].notna() & table["layer"].isna() & table["plan"].isin(ALL_PLANS)
         main &= (table["selection"] == "") & (table["condition"] == "") & (table["target"] != OTHERS)
         main &= (table["measure"] == table["task"].map(TASKS)) | table["measure"].isin(("gap", "relative_gap"))
-        scores += records(table[main & np.isfinite(table["value"])])
+        final = records(table[main & table["step"].isna() & np.isfinite(table["value"])])
+        scores += final
+        by_step = records(table[main & table["step"].notna()])
+        if len({entry["step"] for entry in by_step}) > 1:  # a curve: the first test, and the mean over others
+            means += [entry for entry in by_step if entry["data"] == final[0]["data"]]
+            means += mean_over(entry for entry in _pooled(by_step, known) if not entry["data"])
         # Comparisons of languages and layers: all before training and of the reference, else debiased CKA alone.
         rows = table[table["measure"].isin(("cka", "cka_rbf")) & table["layer"].notna()]
         rows = rows.assign(data="pud", unit="sentence")
@@ -148,7 +162,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         single += records(rows[both & debiased & rows["other_layer"].isna() & (rows["condition"] == "")])
     if not scores:
         return
-    scores += mean_over(list(_pooled(scores, KNOWN.get(str(run.facts["model"])))))
+    scores += mean_over(list(_pooled(scores, known)))
     run.append(scores)
     run.append([*means, *single])
     run.append(mean_rows(scores))
@@ -222,7 +236,7 @@ def _tests(results: Results, task: str, source: str) -> tuple[list[dict[str, Any
 
     Both in the order of the rows, the source's before all others.
     """
-    at = {"measure": TASKS[task], "task": task, "source": source}
+    at = {"measure": TASKS[task], "task": task, "source": source, "step": None}
     rows = results.where(**at)
     sets = [
         {**at, "target": target, "data": data}
@@ -236,16 +250,19 @@ def _tests(results: Results, task: str, source: str) -> tuple[list[dict[str, Any
 
 def _others(task: str, source: str) -> dict[str, Any]:
     """Coordinates of the mean of a score over the other languages."""
-    return {"measure": TASKS[task], "task": task, "source": source, "target": OTHERS, "data": None}
+    return {"measure": TASKS[task], "task": task, "source": source, "target": OTHERS, "data": None, "step": None}
 
 
-def _changes(results: Results, task: str, *, home: bool) -> Curves | None:
-    """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer."""
+def _changes(results: Results, task: str, *, home: bool, ending: str = "") -> Curves | None:
+    """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer.
+
+    ending: of the plans, `TORCH` for the other initialiser.
+    """
     sources = _sources(results, task)
     tests = [_tests(results, task, source)[0][0] if home else _others(task, source) for source in sources]
     points = {}
     for number, plan in enumerate(PAIRS):
-        moved = [results.values(**test, plan=plan, base={"plan": REFERENCE}) for test in tests]
+        moved = [results.values(**test, plan=plan + ending, base={"plan": REFERENCE}) for test in tests]
         points[1 + 2 * number] = by_seed(moved)
     return curves_of(points)
 
@@ -383,7 +400,9 @@ SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one pan
 def tables(results: Results) -> list[Table]:
     """Tables 1 to 3, as far as the rows allow: what pairs of layers cost at home, elsewhere, and in other domains."""
     columns: dict[str, Any] = {"reference": {"plan": REFERENCE, "share": False}}
-    columns |= {PLANS[plan]: {"plan": plan, "base": {"plan": REFERENCE}, "form": signed} for plan in PAIRS}
+    change = {"base": {"plan": REFERENCE}, "form": signed}
+    columns |= {PLANS[plan]: {"plan": plan, **change} for plan in PAIRS}
+    torch = {PLANS[plan]: {"plan": plan + TORCH, **change} for plan in PAIRS}
     chance = {"column": "floor", "read": lambda **at: percent(over_seeds(results.values(**at)).value)}
     columns["chance"] = {"plan": REFERENCE, **chance}
     first: dict[str, Any] = {}
@@ -399,7 +418,8 @@ def tables(results: Results) -> list[Table]:
         for name, rows in (("table-2", targets), ("table-3", domains)):
             told = CAPTIONS.table(name, task=NAMES[task], score=SCORES[TASKS[task]])
             others += grid(results, rows, columns, **told)
-    return grid(results, first, columns, **CAPTIONS.table("table-1")) + others
+    made = grid(results, first, columns, **CAPTIONS.table("table-1"))
+    return made + grid(results, first, torch, **CAPTIONS.table("table-1-torch")) + others
 
 
 def figures(results: Results) -> list[Figure]:
@@ -427,13 +447,26 @@ def figures(results: Results) -> list[Figure]:
     ticks = {1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)}
     costs = []  # of each pair of layers, a panel a task: at home and elsewhere
     for task in tasks:
-        sides = {"source": _changes(results, task, home=True), "others": _changes(results, task, home=False)}
+        sides = {
+            f"{side}{', as PyTorch draws' * bool(ending)}": _changes(
+                results, task, home=side == "source", ending=ending
+            )
+            for ending, side in product(("", TORCH), ("source", "others"))
+        }
         if lines := [each.line(label, scale=100) for label, each in sides.items() if each]:
             costs.append(Panel(NAMES[task], lines))
     made = [replace(figure, ticks=ticks) for figure in CAPTIONS.figure("figure-pairs", costs, **words)]
     for name, curves in by_layer.items():
         made += CAPTIONS.figure(name, panels(results, titles, curves), **words)
-    return made + CAPTIONS.figure("figure-3", list(_gaps(results, sources)), **words)
+    made += CAPTIONS.figure("figure-3", list(_gaps(results, sources)), **words)
+    curves_of_first = {  # from the source that all tasks have
+        f"{NAMES[task]}, {source} → {target}": {"task": task, "source": source, "target": target}
+        for task in tasks
+        for source in sources[:1]
+        for target in (source, OTHERS)
+    }
+    shown = {PLANS[plan]: {"measure": [*SCORES], "plan": plan} for plan in SHOWN}
+    return made + CAPTIONS.figure("learning", panels(results, curves_of_first, shown, over="step"), **words)
 
 
 def _gaps(results: Results, sources: Sequence[str]) -> Iterator[Panel]:

@@ -11,8 +11,9 @@ its momentum lower: with 0.999 the second encoder would still be near its start 
 Every alignment is a job of each seed; its model is then mapped and fine-tuned with the same seed, and the model as it
 was, `before`, is fine-tuned with every seed, too. So models are compared seed by seed: a seed draws the same order of
 pairs and examples and the same head for each. In the rows `plan` is the alignment, `condition` is `translated` or
-`switched` where a task was trained in all languages at once, and `data` is the test (`xnli`, `sick`, `xquad`, `mlqa`,
-`tatoeba`). Retrieval is centred cosine, CKA debiased.
+`switched` where a task was trained in all languages at once and `words` where words of English were replaced by their
+translations, and `data` is the test (`xnli`, `sick`, `xquad`, `mlqa`, `tatoeba`). Retrieval is centred cosine, CKA
+debiased.
 """
 
 import re
@@ -35,6 +36,7 @@ from isogloss.papers.tables import bands_note, grid, panels, read_captions, read
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
 from isogloss.runs.table import key, mean_rows, records
+from isogloss.text.catalog import find_lexicon
 from isogloss.text.corpora import letters
 from isogloss.text.readers.conll import read_treebank
 from isogloss.text.readers.examples import read_pairs
@@ -48,8 +50,8 @@ RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
 FIXED = paper.read_fixed("pan2021")
 ALIGNMENTS: Mapping[str, Mapping[str, Any]] = FIXED["alignments"]  # those on less text are added by the scale
-ZERO, TRANSLATED, SWITCHED = "zero-shot", "translated", "switched"
-SWITCH = 0.5
+ZERO, TRANSLATED, SWITCHED, WORDS = "zero-shot", "translated", "switched", "words"
+SWITCH = 0.5  # the probability that a sentence, or a word that is in a dictionary, is taken from another language
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
 TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
@@ -61,7 +63,7 @@ SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
     """Options of every alignment by its name."""
-    options = {name: {**scale.align, **own["options"]} for name, own in ALIGNMENTS.items() if name != BEFORE}
+    options = {name: {**scale.align, **ALIGNMENTS[name]["options"]} for name in scale.trained}
     options |= dict.fromkeys(scale.amounts, options[BOTH])
     return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
 
@@ -98,14 +100,18 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
         """A job that reads the model of an alignment, or the one before: it is mapped, or fine-tuned on a condition."""
         needs = [] if name == BEFORE else [aligned[name, seed].folder]
         first = str(needs[0] / "model") if needs else model
-        called = f"{part}-switched" if condition == SWITCHED else part
+        called = f"{part}-{condition}" if condition in (SWITCHED, WORDS) else part
         job = f"{called}-{name.rstrip('%')}" + f"-seed-{seed}" * (part != "map" or name != BEFORE)
         at: dict[str, Any] = {"alignment": name, "seed": seed, "part": part}
         if condition is None:
             options = {"bitext": texts.path("compared"), "pairs": "first", "points": 0}
             return request.job("map", job, first, options, needs=needs, **at)
-        options = {**tasks[part], "seed": seed, "probe": paper.AT_THE_END, "checkpoint": 5000, "skip_bad": part == "qa"}
+        options = {**tasks[part], "seed": seed, "probe": paper.AT_THE_END, "checkpoint": 5000}
+        options["skip_bad"] = options["task"] == "qa"
         options |= {"switch": SWITCH, "switch_to": "source"} if condition == SWITCHED else {}
+        if condition == WORDS:
+            options["lexicon"] = {code: texts.path(f"lexicon/{code}.txt") for code in scale.dictionaries}
+            options["switch_words"] = SWITCH
         return request.job("transfer", job, first, options, needs=needs, **at, training=condition)
 
     yield from aligned.values()
@@ -114,6 +120,8 @@ def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, mo
         yield from (reading("qa", name, seed, ZERO) for name in scale.answering)
         yield from (reading("nli", name, seed, ZERO) for name in (BEFORE, *names))
         yield from (reading(part, name, seed, way) for name, part, way in product(both, [*tasks][2:], ways))
+        if scale.dictionaries:
+            yield from (reading(part, name, seed, WORDS) for name, part in product(both, ("nli", "qa")))
     yield reading("map", BEFORE, 0)
     yield from (reading("map", name, seed) for name, seed in aligned)
 
@@ -153,6 +161,9 @@ def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict
         "qa": {"task": "qa", "train": train, "dev": dev, "test": tests, **scale.qa},
         "translate": inference("nli/xnli-train-{}.tsv", "nli/mnli-dev.tsv", xnli, *tested[1:]),
     }
+    asked_in, *translated = asked[0].items()  # the questions of XQuAD, which are the same in each language
+    tasks["questions"] = {**tasks["qa"], "train": dict([asked_in]), "translated": dict(translated), "test": asked[1]}
+    tasks["questions"] |= scale.qa_translated
     if known:
         tasks["sick"] = inference("nli/sick-train-{}.tsv", "nli/sick-dev-{}.tsv", sick, DUTCH)
     return tasks
@@ -171,6 +182,7 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
     | `evaluate` | sentences of each language for perplexity: XNLI's, for Dutch SICK's |
     | `nli` | MultiNLI to train on; XNLI's development sets to train on in every language, and its tests; SICK |
     | `qa` | SQuAD's training articles, of which no XQuAD question is, to train on and choose by; XQuAD and MLQA |
+    | `lexicon` | dictionaries from English |
 
     No sentence of `compared`, `evaluate`, `nli` or of the parallel treebanks of UD is in `pairs`.
     """
@@ -193,6 +205,8 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
             files[f"qa/{name}-{code}.json"] = data_sets.as_lines(
                 read_lines(data_sets.find_file(data, path.format(code)))
             )
+    for code in scale.dictionaries:
+        files[f"lexicon/{code}.txt"] = data_sets.as_lines(read_lines(find_lexicon(data, scale.source, code)))
     return files
 
 
@@ -404,8 +418,8 @@ def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
 def _switching(results: Results) -> Iterator[Contrast]:
     """Code-switching of sentences helps where translations are trained on."""
     ways = ({"condition": SWITCHED}, {"condition": TRANSLATED})
-    for data in ("xnli", "sick"):
-        words, at = f"switched above translated on {TESTS[data]}", {"measure": "accuracy", "data": data}
+    for data in ("xnli", "sick", "mlqa"):
+        words, at = f"switched above translated on {TESTS[data]}", {"measure": SCORES[data], "data": data}
         sides = [Comparison(f"{titled(name)}, {words}", {**at, "plan": name}, *ways) for name in (BOTH, BEFORE)]
         aligned, before = (list(side(results)) for side in sides)
         for each in aligned:
@@ -470,7 +484,9 @@ CLAIMS = (
         "questions",
         "Answers to questions in other languages get better by alignment.",
         [
-            Comparison(f"F1 on {TESTS[data]} after alignment above before", {**F1, "data": data}, *ALIGNED)
+            Comparison(
+                f"F1 on {TESTS[data]} after alignment above before", {**F1, "data": data, "condition": None}, *ALIGNED
+            )
             for data in ("mlqa", "xquad")
         ],
         "no questions were asked before and after",
@@ -514,9 +530,10 @@ def tables(results: Results) -> list[Table]:
     rows = {
         f"{titled(name)}, {what}": {**ACCURACY, "plan": name, "condition": way}
         for name in (BEFORE, BOTH)
-        for way, what in ((TRANSLATED, "translations"), (SWITCHED, "and switched"))
+        for way, what in ((WORDS, "words switched"), (TRANSLATED, "translations"), (SWITCHED, "and switched"))
     }
     both = {**tested["xnli"], **(columns("sick", source, *sick) if sick else {})}
+    both |= {f"{TESTS[data]} others": {**F1, "data": data, "target": OTHERS} for data in ("xquad", "mlqa")}
     made += grid(results, rows, both, **CAPTIONS.table("table-3"))
     answers = {"answer_f1": "F1", "exact_match": "exact"}
     best = (f"{percent(PUBLISHED.value(model='XLM-R Base', measure=each))} {what}" for each, what in answers.items())

@@ -19,7 +19,7 @@ from isogloss.papers.results import ALONE, LEAST, OTHERS, Coordinates, Results, 
 from isogloss.runs.table import KEY, Row, is_given
 from isogloss.text.languages import short_name
 
-EXACT = ("condition", "selection")  # a number that names none of these stands beside rows that have none
+EXACT = ("condition", "selection", "method")  # a number that names none of these stands beside rows that have none
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from isogloss.text.sampling import hash_fraction
 ABOUT = "Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020), Emerging cross-lingual structure in pretrained language models"
 PUBLISHED, CAPTIONS = read_published("wu2020"), read_captions("wu2020")
 SCALES, OPTIONS = paper.read_scales("wu2020")
-BILINGUAL, MONOLINGUAL, RANDOM, STATIC = "bilingual", "monolingual", "random", "static"
+BILINGUAL, MONOLINGUAL, RANDOM, STATIC, FASTTEXT = "bilingual", "monolingual", "random", "static", "fasttext"
 KINDS = (BILINGUAL, MONOLINGUAL, RANDOM)
 DEPTH = 8
 DEFAULT, CRAWL, OWN_EMBEDDINGS = "Default", "Wiki-CC", "Sep Emb"
@@ -49,6 +49,7 @@ MAPPINGS = "raw,centred,procrustes,procrustes+iterative"
 LEARNED = {"nl": "tatoeba_train"}  # what maps are learned from and languages compared on where XNLI has no translation
 # Sources of mini_text.py that are translations of each other, which no model here may be pretrained on.
 PARALLEL = ("europarl", "libreoffice", "godot_docs", "python_docs", "qgis_docs")
+CURVE = "curve"  # the part of models that are trained for more and fewer updates
 INFERRED = 4  # times as many pairs of a test of NLI as sentences of other tests: each has one answer only
 
 
@@ -115,17 +116,19 @@ class Planner:
         reading = list(self._reading())
         return [*self.packs.values(), *self.models.values(), *reading]
 
-    def _model(self, *languages: str, variant: str = DEFAULT, seed: int = 0) -> Job:
+    def _model(self, *languages: str, variant: str = DEFAULT, seed: int = 0, steps: int | None = None) -> Job:
         """The pretraining of a model, and the packing of its text, each planned once.
 
         The source with itself has separate embeddings. All seeds share packed text, and variants that differ in layers
-        alone.
+        alone. steps: where it is not trained for as many as the others.
         """
         scale, pair, out = self.scale, "-".join(languages), self.request.out
+        steps = steps or scale.steps
         variant = OWN_EMBEDDINGS if scale.again in languages else variant
         made = VARIANTS[variant]
         packed = f"{pair}{made.packed}"
         name = f"{pair}{'' if variant == DEFAULT else f'.{_spelt(variant)}'}.seed-{seed}"
+        name += f".steps-{steps}" * (steps != scale.steps)
         at: dict[str, Any] = {"model": pair, "condition": variant}
         streams = {"streams": str(out / "streams" / packed)}
         if packed not in self.packs:
@@ -143,8 +146,9 @@ class Planner:
             self.packs[packed] = own.job("pretrain", f"pack-{packed}", text, options, folder=folder, part="pack", **at)
         if name not in self.models:
             options = {**streams, **scale.pretraining, **made.options, "seed": seed, "depth": DEPTH}
-            options |= {"width": scale.width, "steps": scale.steps, "batch": scale.batch}
+            options |= {"width": scale.width, "steps": steps, "batch": scale.batch}
             at |= {"part": "pretrain", "seed": seed, "needs": [self.packs[packed].folder]}
+            at |= {} if steps == scale.steps else {"updates": steps}
             self.models[name] = self.request.job("pretrain", name, None, options, folder=out / "models" / name, **at)
         return self.models[name]
 
@@ -171,9 +175,10 @@ class Planner:
         first, other = _path(sides[0], self.scale.source), _path(sides[1], at["target"])
         seeded: dict[str, Any] = {} if seed is None else {"seed": seed}
         settings = {**options, **({"other": other} if other != first and recipe != "transfer" else {}), **seeded}
-        name = "-".join((recipe, *map(_spelt, at.values()), *(f"seed-{seed}" for seed in seeded.values())))
+        at = {"part": recipe, **at}
+        name = "-".join((*map(_spelt, at.values()), *(f"seed-{seed}" for seed in seeded.values())))
         needs = list(dict.fromkeys(model.folder for model in sides))
-        return self.request.job(recipe, name, first, settings, needs=needs, part=recipe, **at, **seeded)
+        return self.request.job(recipe, name, first, settings, needs=needs, **at, **seeded)
 
     def _pair(self, kind: str, target: str, ending: str = "tsv") -> list[str]:
         """A file of the source with a target, as options take it."""
@@ -203,15 +208,27 @@ class Planner:
             options = {"text": {language: self._text(language, "words") for language in (source, target)}}
             for split in ("train", "test"):
                 options[f"{split}_lexicon"] = self._pair("lexicon", target, f"{split}.txt")
-            options |= {"static": ["train"], **scale.lookup}
-            yield self._read("lexicon", self._sides(MONOLINGUAL, target), options, target=target)
+            sides = self._sides(MONOLINGUAL, target)
+            yield self._read("lexicon", sides, {**options, "static": ["train"], **scale.lookup}, target=target)
+            if scale.vectors is not None:
+                files = [f"{code}={Path(scale.vectors) / f'{code}.vec'}" for code in (source, target)]
+                options |= {"static": files, **scale.lookup}
+                yield self._read("lexicon", sides, options, target=target, vectors=FASTTEXT)
         # Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen.
         variants = [variant for variant in scale.variants or VARIANTS if variant != CRAWL or scale.crawl is not None]
-        for target, variant, task in product(scale.tuned_targets, variants, TASKS):
-            model, made = self._model(source, target, variant=variant), VARIANTS[variant]
+        tuned: list[tuple[str, str, dict[str, int]]] = [(*both, {}) for both in product(scale.tuned_targets, variants)]
+        # The same after more and fewer updates, a new model and a new head for each seed.
+        for variant, (updates, seeds) in product(scale.curve_variants, scale.curve.items()):
+            for seed in range(min(seeds, self.request.seeds)):
+                tuned.append((scale.targets[0], variant, {"steps": int(updates), "seed": seed}))
+        for (target, variant, longer), task in product(tuned, TASKS):
+            model, made = self._model(source, target, variant=variant, **longer), VARIANTS[variant]
             own = {"target_models": [f"{target}={_path(model, target)}"]} if made.apart else {}
             options = {**self._task(task, target), "plans": f"freeze:{made.frozen}", **own, **scale.tuning}
-            yield self._read("transfer", (model, model), options, target=target, condition=variant, task=task)
+            at: dict[str, Any] = {"target": target, "condition": variant, "task": task}
+            if longer:
+                options, at = {**options, "seeds": 1}, {"part": CURVE, **at, "updates": longer["steps"]}
+            yield self._read("transfer", (model, model), options, longer.get("seed"), **at)
 
     def _task(self, task: str, target: str) -> dict[str, Any]:
         """Options of a task that is trained on the source, and tested on source and target."""
@@ -340,6 +357,7 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         rows = table[(measures == "perplexity") & (table["target"] != "all")]
         kind = BILINGUAL if "-" in at["model"] else MONOLINGUAL
         own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"], "task": part, "model": kind}
+        own |= {"step": at["updates"]} if "updates" in at else {}
         yield from moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
     elif part == "rotate":  # CKA on the text that is learned from, or on all there is where nothing is learned
         similar = table[measures.isin(FORMS)]
@@ -351,7 +369,10 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     elif part == "lexicon":
         words = table[measures.isin(("p@1", "coverage"))]
         for entry in moved(words, (*RETRIEVED, "unit", "model"), task=part):
-            yield {**entry, "model": STATIC if entry["model"].startswith(STATIC) else MONOLINGUAL}
+            if entry["model"].startswith(STATIC):
+                yield {**entry, "model": at.get("vectors", STATIC)}
+            elif "vectors" not in at:  # what the models find is the same beside any vectors
+                yield {**entry, "model": MONOLINGUAL}
     elif part == "stitch":
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & (table["target"] == at["target"])]
         names = ("data", "source", "target", "layer", "condition", "seed")
@@ -360,6 +381,7 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & table["step"].isna()]
         for entry in moved(main[main["target"] != "others"], ("data", "source", "target", "seed")):
             own = {"task": f"table-1 {at['task']}", "model": f"{entry['source']}-{at['target']}"}
+            own |= {"task": f"{CURVE} {at['task']}", "step": at["updates"]} if part == CURVE else {}
             yield {**entry, **own, "condition": at["condition"]}
 
 
@@ -497,6 +519,12 @@ def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
     return {f"{source}-{target}": {"source": source, "target": target} for target in results.targets(task=task)}
 
 
+def _curve_tasks(results: Results) -> dict[str, dict[str, Any]]:
+    """Coordinates of the learning curves of each task, in the target language."""
+    at = {"source": results.source, "target": results.targets(task=[f"{CURVE} {task}" for task in TASKS])}
+    return {name: {"measure": TASKS[task], "task": f"{CURVE} {task}", **at} for task, name in NAMES.items()}
+
+
 def tables(results: Results) -> list[Table]:
     """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
     made: list[Table] = []
@@ -521,8 +549,12 @@ def tables(results: Results) -> list[Table]:
     variants: dict[str, Any] = {variant: {"condition": variant} for variant in VARIANTS}
     variants["chance"] = {"condition": DEFAULT, "seed": 0, "column": "floor"}
     made += grid(results, variants, columns, **CAPTIONS.table("table-1"), known=PUBLISHED)
-    models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "form": number}
-    text = results.where(task="pretrain", unit="character")
+    tasks = _curve_tasks(results)
+    rows = {f"{name}, {variant}": {**at, "condition": variant} for name, at in tasks.items() for variant in VARIANTS}
+    steps = {f"{step:,}": {"step": step} for step in sorted(results.distinct("step", task=f"{CURVE} nli"))}
+    made += grid(results, rows, steps, **CAPTIONS.table("curves"))
+    models = {"measure": "perplexity", "task": "pretrain", "unit": "character", "step": None, "form": number}
+    text = results.where(task="pretrain", unit="character", step=None)
     named = dict.fromkeys(zip(text["data"], text["condition"], strict=True))
     rows = {f"{data}, {variant}": {**models, "data": data, "condition": variant} for data, variant in named}
     languages = {code: {"target": code} for code in dict.fromkeys(text["target"])}
@@ -543,7 +575,8 @@ def figures(results: Results) -> list[Figure]:
             means = {code: np.mean(list(seeds.values()), axis=0).tolist() for code, seeds in both.items() if seeds}
             dots = [Line(target, similar, right, dots=True) for target, (similar, right) in means.items()]
             made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", dots)] if dots else [])
-    return made
+    variants = {variant: {"condition": variant} for variant in VARIANTS}
+    return made + CAPTIONS.figure("curves", panels(results, _curve_tasks(results), variants, over="step"))
 
 
 PAPER = paper.Paper("wu2020", ABOUT, SCALES, OPTIONS, plan, collect, CLAIMS, tables, figures)

@@ -9,6 +9,7 @@ samples, as the jackknife needs.
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from typing import Annotated, Any, Literal, cast
 
@@ -26,7 +27,7 @@ from isogloss.progress import listening, progress, shifted, silent
 from isogloss.recipes import recipe as options
 from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits, note_shortened
 from isogloss.recipes.recipe import Option, Work, recipe
-from isogloss.recipes.word_map import draw
+from isogloss.recipes.word_map import choose, choose_tokens, draw
 from isogloss.runs.run import Run
 from isogloss.runs.table import WITHOUT_SINKS, Row, row
 from isogloss.stack.load import load
@@ -63,6 +64,7 @@ def map(
     words: Annotated[int, Option("most word pairs a pair of languages to judge words by; 0: none", least=0)] = 1000,
     aligner: options.Aligner = "ibm2",
     points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,
+    tokens: Annotated[bool, Option("draw tokens of the first sentences, not words that translate", WORD_MAP)] = False,
     centre: Annotated[bool, Option("remove each language's mean before drawing the word map", WORD_MAP)] = True,
     tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP, least=1)] = 15.0,
     revision: options.Revision = None,
@@ -120,13 +122,19 @@ def map(
             if pooling in ("mean", "weighted"):
                 yield from _rows_without_sinks(reading, aligner, run)
             vocabularies.append((store, known))
-        if points and words and out is not None:  # a map nobody will see is not drawn
+        if points and (words or tokens) and out is not None:  # a map nobody will see is not drawn
             if len(texts) > 1:
                 run.note(f"the word map shows {next(iter(texts))}, the first of {len(texts)} texts")
-            store, found = vocabularies[0]
             how = {"centre": centre, "perplexity": tsne_perplexity, "seed": seed}
-            vectors = {language: store.read(f"{language}.types").numpy() for language in found.types}
-            draw(run, found, vectors, layers=list(cuts), points=points, how=how)
+            if tokens:
+                text = next(iter(texts.values()))
+                order = np.random.default_rng(seed).permutation(text.rows).tolist()
+                make = partial(choose_tokens, stack, text, order, layers=list(cuts), points=points)
+            else:
+                store, found = vocabularies[0]
+                vectors = {language: store.read(f"{language}.types").numpy() for language in found.types}
+                make = partial(choose, found, vectors, points)
+            draw(run, make, layers=list(cuts), how=how)
 
     notes = [
         f"{text.dropped} rows of {name} were left out: they have an empty side, or repeat an earlier row on every "

@@ -8,7 +8,7 @@ bare GPU node), `isogloss report` draws the map later.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,11 @@ from safetensors.numpy import save_file
 from isogloss.files import whole
 from isogloss.progress import progress
 from isogloss.runs.run import Run
+from isogloss.stack.stack import Chain, Stack
+from isogloss.text.batches import encode
+from isogloss.text.corpora import Bitext
 from isogloss.text.vocabulary import Vocabulary
+from isogloss.vectors.extract import stream
 
 Array = NDArray[np.float32]
 
@@ -31,23 +35,21 @@ TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
 
 
 def draw(
-    run: Run, words: Vocabulary, vectors: Mapping[str, Array], *, layers: list[int], points: int, how: Mapping[str, Any]
+    run: Run, make: Callable[[], tuple[dict[str, list[Any]], Array]], *, layers: list[int], how: Mapping[str, Any]
 ) -> None:
     """Choose the words of a run, leave their vectors in its folder, and draw them if that can be done here.
 
     Args:
         run: Takes the vectors, and the points that are made of them.
-        words: Word types of every language, and which of them translate each other.
-        vectors: The vectors of each language's types, (layers, types, width).
-        layers: The layers of those vectors.
-        points: Most words a language.
+        make: Chooses the points, as `choose` and `choose_tokens` do.
+        layers: The layers of their vectors.
         how: `centre`, whether each language's mean is removed first, t-SNE's `perplexity`, and the projection's `seed`.
     """
     path = run.folder / VECTORS
     if (run.folder / POINTS).is_file():
         return
     if not path.is_file():
-        chosen, own = choose(words, vectors, points)
+        chosen, own = make()
         if len(chosen["words"]) < 5:
             run.note(f"no word map: only {len(chosen['words'])} words were found that translate each other")
             return
@@ -82,6 +84,29 @@ def choose(words: Vocabulary, vectors: Mapping[str, Array], points: int) -> tupl
     }
     columns = [vectors[language][:, i] for _, language, i in picked]
     return chosen, np.stack(columns, axis=1).astype(np.float32) if picked else np.zeros((0, 0, 0), np.float32)
+
+
+def choose_tokens(
+    stack: Stack | Chain, bitext: Bitext, rows: Sequence[int], *, layers: list[int], points: int
+) -> tuple[dict[str, list[Any]], Array]:
+    """The content tokens of the first of these rows, at most `points` a language; as `choose`, but nothing is joined.
+
+    So Jexus (2020) draws them: each use of a token is a point, and none is known to translate another.
+    """
+    each, words, values = min(points, TOTAL // len(bitext.languages)), list[tuple[str, str]](), list[Array]()
+    for corpus in bitext.corpora:
+        left = each
+        for chunk in stream(stack, corpus, layers=layers, units=("token",), rows=rows[:each], chunk=16):
+            batch = encode(stack.tokenizer, corpus, chunk.rows, max_length=stack.max_length)
+            names = stack.tokenizer.convert_ids_to_tokens(batch.ids[batch.content].tolist())[:left]
+            words += [(corpus.language, name) for name in names]
+            values.append(chunk.values["token"][:, :left].float().cpu().numpy())
+            left -= len(names)
+            if not left:
+                break
+    languages, tokens = zip(*words, strict=True)
+    chosen = {"languages": list(languages), "words": list(tokens), "pairs": list(range(len(words)))}
+    return chosen, np.concatenate(values, axis=1)
 
 
 def draw_points(folder: Path) -> None:

@@ -1,22 +1,32 @@
 """Natural language inference: whether the first sentence entails the second, contradicts it, or neither.
 
 The pair is one item, `[CLS] premise [SEP] hypothesis [SEP]`, its head on the first token (Devlin et al. 2019; XNLI:
-Conneau et al. 2018). Chance is a third where the labels are equally many, as they are in XNLI.
+Conneau et al. 2018). Chance is a third where the labels are equally many, as they are in XNLI. `nli-mean` is the same
+task with its head on the mean of all tokens but the special ones: a model whose first token was never trained to say
+anything of the whole text may hold it there.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from isogloss.measures.scores import Score
 from isogloss.tasks.task import Item, LabelHead, Labels, Segments, Task, before_second
+from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import NLI as LABELS, SentencePair, pair_rows, read_pairs
 from isogloss.text.readers.lines import fail
 
 
-def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
-    """One item a pair; where it is too long, the longer sentence is cut first."""
+def encode(
+    examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int, mean: bool = False
+) -> list[Item]:
+    """One item a pair; where it is too long, the longer sentence is cut first.
+
+    mean: whether the head reads all tokens but the special ones; the first of them has the label.
+    """
     encoded = tokenizer(
         before_second([example.first for example in examples], tokenizer),
         [example.second for example in examples],
@@ -24,14 +34,16 @@ def encode(examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, 
         max_length=length,
         return_attention_mask=False,
         return_token_type_ids=True,
+        return_special_tokens_mask=True,
     )
-    numbers = {label: number for number, label in enumerate(labels)}
-    return [
-        Item(ids, [0], [[numbers[example.label]]], [[0]], 1, owner, types)
-        for owner, (example, ids, types) in enumerate(
-            zip(examples, encoded["input_ids"], encoded["token_type_ids"], strict=True)
-        )
-    ]
+    numbers, items = {label: number for number, label in enumerate(labels)}, []
+    columns = (encoded[name] for name in ("input_ids", "token_type_ids", "special_tokens_mask"))
+    for owner, (example, ids, types, special) in enumerate(zip(examples, *columns, strict=True)):
+        content = [place for place, marked in enumerate(special) if not marked] if mean else []
+        places = content or [0]
+        gold = [[numbers[example.label]], *[[IGNORE]] * (len(places) - 1)]
+        items.append(Item(ids, places, gold, [[0]] * len(places), 1, owner, types))
+    return items
 
 
 def score(examples: Sequence[SentencePair], answers: Sequence[str], language: str) -> Mapping[str, Score]:
@@ -51,4 +63,11 @@ NLI = Task(
     gold=lambda example: example.label,
     score=score,
     segments=Segments(("first", "second"), switched=(0, 1), rows=pair_rows, labelled=True),
+)
+
+NLI_MEAN = replace(
+    NLI,
+    name="nli-mean",
+    encode=partial(encode, mean=True),
+    head=lambda width, labels: LabelHead(width, len(labels), pooled=True, mean=True),
 )

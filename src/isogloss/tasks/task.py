@@ -3,7 +3,8 @@
 Whatever the task, the model runs over *items* and its head reads the states at some *places* of each:
 
     task      an item is                places are                          gold of a place (columns)
-    NLI       a pair of sentences       the first token                     its label
+    NLI       a pair of sentences       the first token, or all but the     its label, at the first place
+                                        special ones
     tagging   a sentence                the first subword of each word      its tag
     parsing   a sentence                the first token (as the root),      number of its head among the places, its
                                         the first subword of each word      relation; nothing at the root
@@ -350,11 +351,13 @@ def before_second(texts: Sequence[str], tokenizer: Any) -> list[str]:
 class LabelHead(nn.Module):
     """Scores of labels at every place: dropout and a linear layer, with `pooled` a dense layer and tanh before it.
 
-    states (rows, k, width) -> one tensor, (rows, k, labels).
+    states (rows, k, width) -> one tensor, (rows, k, labels). mean: score the mean of a row's states, alike at every
+    place.
     """
 
-    def __init__(self, width: int, labels: int, *, pooled: bool = False) -> None:
+    def __init__(self, width: int, labels: int, *, pooled: bool = False, mean: bool = False) -> None:
         super().__init__()
+        self.mean = mean
         self.dropout = nn.Dropout(DROPOUT)
         self.dense = nn.Linear(width, width) if pooled else None
         self.out = nn.Linear(width, labels)
@@ -365,10 +368,15 @@ class LabelHead(nn.Module):
 
     def forward(self, states: Tensor, present: Tensor) -> Tensors:
         """Scores of each label before any softmax."""
+        places = states.shape[1]
+        if self.mean:  # states are 0 where a row has no place
+            counts = present.sum(dim=1).clamp(min=1)[:, None, None]
+            states = states.sum(dim=1, keepdim=True) / counts  # (rows, 1, width)
         states = self.dropout(states)
         if self.dense is not None:
             states = self.dropout(torch.tanh(self.dense(states)))
-        return (self.out(states),)
+        scores = self.out(states)
+        return (scores.expand(-1, places, -1) if self.mean else scores,)
 
 
 def encode_words(
