@@ -63,7 +63,7 @@ class Likelihood(Sums):
 @measure(
     "perplexity",
     title="Held-out perplexity",
-    explanation="How surprised the model is by hidden words of text it never learns from, under the same masks each "
+    explanation="How surprised the model is by words of text it never learns from, hidden or next ones, the same each "
     "time. Read each language against itself: a Chinese character says more than a letter.",
     logarithmic=True,
     higher_is_better=False,
