@@ -25,7 +25,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 import isogloss as ig
 from isogloss.stack.load import choose_device, choose_dtype, locate
 from isogloss.stack.stack import measuring
-from isogloss.text.batches import encode, group
+from isogloss.text.batches import batch_tokens, encode, group
 from isogloss.text.catalog import data_dir, resolve
 from isogloss.text.readers.parallel import read_bitexts
 
@@ -37,7 +37,6 @@ SHAPES = {  # family, width, layers, heads, heads of keys and values, width of a
 }
 FIELDS = ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "head_dim",
           "intermediate_size", "vocab_size")  # fmt: skip
-BATCH_TOKENS = {"cuda": 65_536}  # as `isogloss.vectors` has them on a GPU
 
 
 def plain(stack, sentences, batch=32):
@@ -146,7 +145,7 @@ def main():
         cells = [name, f"{len(corpus):,}", f"{sum(lengths) / len(lengths):.1f}", f"{len(corpus) / slow:.0f}"]
         cells += [f"{len(corpus) / fast:.0f}", f"{slow / fast:.2f}", f"{padded / sum(lengths):.2f}", f"{apart:.1e}"]
         if decoder:
-            members = group(lengths, tokens=BATCH_TOKENS.get(stack.device.type, 1_024))
+            members = group(lengths, tokens=batch_tokens(stack.device, padded=not stack.packs))
             batches = [whole.take(each).to(stack.device) for each in members]
             alone, _ = best(lambda b=batches: bare(stack, b), given.rounds, stack.device)
             cells += [f"{len(corpus) / alone:.0f}", f"{alone / fast:.0%}"]

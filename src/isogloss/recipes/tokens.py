@@ -31,7 +31,7 @@ from isogloss.runs.table import Row, row
 from isogloss.stack.head import head_of, in_blocks, next_tokens
 from isogloss.stack.load import fingerprint, load_language_model, load_tokenizer
 from isogloss.stack.stack import Chain, Stack, hash_tokenizer, measuring
-from isogloss.text.batches import Batch, chunks, encode, group, marks, tokenise
+from isogloss.text.batches import Batch, batch_tokens, chunks, encode, group, marks, tokenise
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.masking import masking_of
@@ -41,7 +41,6 @@ from isogloss.text.words import word_spans
 from isogloss.training.perplexities import perplexity_probe
 
 AT_ONCE = 512  # sentences that are tokenised together
-BATCH_TOKENS = {"cuda": 65_536}  # of a batch through the model; 2,048 elsewhere
 COUNTED = {  # measure: the sums that it is the ratio of
     "tokens_per_word": ("tokens", "words"),
     "tokens_per_character": ("tokens", "characters"),
@@ -195,7 +194,7 @@ def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
         whole = _started(encode(tokenizer, corpus, rows, max_length=stack.max_length - 1), known[0])
         kept = torch.nonzero(~whole.shortened).squeeze(1).tolist()
         lengths = whole.lengths[kept].tolist()
-        for members in group(lengths, tokens=BATCH_TOKENS.get(stack.device.type, 2_048)):
+        for members in group(lengths, tokens=batch_tokens(stack.device)):
             batch = whole.take([kept[member] for member in members])
             parts = batch.rows % sums.shape[1]
             nats = sentence_nats(stack, head, batch)

@@ -28,7 +28,7 @@ from isogloss.stack.families import FAMILIES, without_cache
 from isogloss.stack.head import scores
 from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack, measuring, packed_inputs
-from isogloss.text.batches import Sentences, chunks, group, padded_rows
+from isogloss.text.batches import Sentences, batch_tokens, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
 from isogloss.training.masked_lm import padding_id
 from isogloss.training.probes import Probe, Reading, arithmetic
@@ -91,7 +91,7 @@ def perplexity_probe(
         pack = packs and not attend_padding and half and device.type == "cuda"
     # Only its first position is asked for, where sentences lie end to end.
     stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
-    padding, room = padding_id(models[0]), tokens or (65_536 if device.type == "cuda" else 1_024)
+    padding, room = padding_id(models[0]), tokens or batch_tokens(device, padded=True)
 
     def prepare(corpus: Sentences, *number: int) -> Iterator[MaskedBatch]:
         """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
