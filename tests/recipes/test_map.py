@@ -396,6 +396,9 @@ def test_tokens_that_rule_the_means_are_named_with_the_values_without_them(tiny,
     assert abs(only(plain, measure="cka", layer=2).value.item() - mine.value.item()) > 0.05
     assert {"p@1", "p@1_mean", "mexa", "anc", "separability"} <= set(without.measure)
     assert not {"duplicates", "truncated", "word_agreement"} & set(without.measure)
+    ig.map([stack, tiny("bert")], text, sample=40, points=0, out=tmp_path / "both")
+    page = write_page([tmp_path / "both"], tmp_path / "both.html", figures=False).read_text(encoding="utf-8")
+    assert "rule the mean of a sentence" in page, "beside a model without such tokens, too"
     (said,) = (line for line in verdict(table, "map") if "rule the mean" in line)
     assert said.startswith("At layers 0 to 3 a few tokens, mostly the first of a sentence, have states that dwarf all")
     assert "times the median length" in said and "without them, centred P@1 at layer" in said and "CKA at layer" in said

@@ -230,10 +230,10 @@ def drift(
 
 
 def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
-    """What rows call the two models: a folder by its name, with those above it where both are called alike."""
+    """What rows call the two models: a folder or file by its name, with those above it where both are called alike."""
     for levels in (1, 2, 3):
         name, native_name = (
-            "/".join(path.absolute().parts[-levels:]) if path.is_dir() else str(path)
+            "/".join(path.absolute().parts[-levels:]) if path.exists() else str(path)
             for path in (Path(model), Path(native or ""))
         )
         if name != native_name:

@@ -374,7 +374,7 @@ def _recorded(value: Any, *, several: bool = False) -> Any:
 
 
 def model_name(given: str | Path) -> str:
-    """What tables call a model: its folder's name, for `RUN/model` and `RUN/model/nl` that of the run, or the hub id.
+    """What tables call a model: its folder or file by name, for `RUN/model` and `RUN/model/nl` the run, or the hub id.
 
     One that was kept while it was tuned, `RUN/models/last-6-seed-0/step-500`, is `RUN/last-6-seed-0/step-500`, and the
     best of a plan, `RUN/checkpoints/last-6-seed-0/best`, is `RUN/last-6-seed-0/best`.
@@ -384,7 +384,7 @@ def model_name(given: str | Path) -> str:
     """
     path = Path(given)
     if not path.is_dir():
-        return str(given)
+        return path.name if path.is_file() else str(given)
     parts = path.resolve().parts
     if "model" in parts[-2:]:
         number = len(parts) - 1 - parts[::-1].index("model")

@@ -210,7 +210,8 @@ def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
     for run in runs:
         counts = run.rows["n"].where(run.rows["unit"] != "word").fillna(0)  # how many words are left differs by model
         rows = run.rows[["measure", "method", "data", "source", "target", "pooling", "condition"]]
-        tables.append(pd.MultiIndex.from_frame(rows.assign(n=counts)))
+        conditions = rows["condition"].replace(table.WITHOUT_SINKS, "")  # not every model has them
+        tables.append(pd.MultiIndex.from_frame(rows.assign(n=counts, condition=conditions)))
         known_texts = run.record.get("hashes", {}).get("data", {})
         for data, own in rows.groupby("data"):
             texts.setdefault((str(data), frozenset(own["source"])), set()).add(known_texts.get(data))
