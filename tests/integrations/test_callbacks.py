@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 from transformers import (
+    AutoModelForCausalLM,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
+    DataCollatorForLanguageModeling,
     DataCollatorWithPadding,
     TrainerCallback,
     TrainingArguments,
@@ -27,7 +29,7 @@ from isogloss.text.corpora import Corpus
 from isogloss.text.masking import Masking
 from isogloss.training.distances import distance_probe, sample_vectors
 from isogloss.training.perplexities import perplexity_probe
-from tiny_models import DEPTH
+from tiny_models import DEPTH, tiny_config
 from tiny_trainer import (
     CORPORA,
     EN,
@@ -256,6 +258,27 @@ def test_the_real_balance_stops_a_training_that_harms_both(tmp_path):
     assert one.state.global_step < 10 and stop.reason
 
 
+def test_perplexity_of_a_decoder_is_that_of_each_next_token(tmp_path):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = AutoModelForCausalLM.from_config(tiny_config("llama", len(TOKENIZER)))
+    callback = PerplexityCallback(TOKENIZER, CORPORA, target="nl", limit=None, every=4)
+    one = trainer(tmp_path, model, [callback])
+    one.data_collator = DataCollatorForLanguageModeling(TOKENIZER, mlm=False)
+    one.train()
+    nats, count = 0.0, 0
+    for sentence in NL:
+        ids = torch.tensor([TOKENIZER(sentence)["input_ids"]])
+        with torch.no_grad():
+            logs = model.eval()(input_ids=ids).logits[0].double().log_softmax(-1)
+        places = [place for place in range(1, ids.shape[1]) if int(ids[0, place]) not in MARKS]
+        nats -= sum(float(logs[place - 1, ids[0, place]]) for place in places)
+        count += len(places)
+    found = logged(one, "eval_nl_perplexity")
+    assert list(found) == [0, 4, 8] and found[8] < found[0]
+    assert found[8] == pytest.approx(math.exp(nats / count), rel=1e-4)
+
+
 def test_mistakes_get_a_sentence(tmp_path):
     def refuse(match, *callbacks, kind=AutoModelForMaskedLM, **changes):
         with pytest.raises(InputError, match=match):
@@ -277,7 +300,7 @@ def test_mistakes_get_a_sentence(tmp_path):
     with pytest.raises(InputError, match="no balance with nl alone"):
         BalanceStopCallback(made(corpora={"nl": NL}))
     refuse("Trainer makes no evaluations", made(every=None))
-    refuse("perplexity is of masked language models", made(), kind=AutoModelForSequenceClassification)
+    refuse("perplexity is of models with a head that predicts words", made(), kind=AutoModelForSequenceClassification)
     refuse("asks for 4 blocks in unfreeze", UnfreezeCallback())
 
 

@@ -164,7 +164,7 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
 
 
 class PerplexityCallback(ReadingsCallback):
-    """Perplexity of a masked LM in training, on the language it is trained on and on any others.
+    """Perplexity of a masked LM or decoder in training, on the language it is trained on and on any others.
 
     tokenizer: the model's. corpora: held-out sentences by language. target: the language trained on; the others are
     read each apart and pooled. Which tokens are masked is drawn once from the seed, so a curve moves because the model
@@ -221,19 +221,19 @@ class PerplexityCallback(ReadingsCallback):
             f"the best model by {chosen} is the one where it is lowest, and Trainer would keep the worst; set "
             "greater_is_better=False",
         )
-        masked = type(model).__name__.endswith("ForMaskedLM")
-        require(masked, f"perplexity is of masked language models (...ForMaskedLM), not {type(model).__name__}")
         stack, limit = stack_of(model, self._tokenizer), self._sample(args, state, loader)
+        headless = f"perplexity is of models with a head that predicts words (...LM), not of {type(model).__name__}"
+        require(stack.language_model is not None, headless)
         texts = [_drawn(corpus, limit, self._seed) for corpus in self.corpora]
         return perplexity_probe(
             model,
-            [tokenise(self._tokenizer, text, max_length=stack.max_length) for text in texts],
+            [tokenise(stack.tokenizer, text, max_length=stack.max_length) for text in texts],
             target=self.target,
             every=1,
             seed=self._seed,
             device=stack.device,
             dtype=torch.bfloat16 if args.bf16 else torch.float16 if args.fp16 else None,
-            masking=masking_of(self._tokenizer),
+            masking=masking_of(stack.tokenizer, causal=stack.causal),
         )
 
     def _sample(self, args: Any, state: Any, loader: Any) -> int | None:
