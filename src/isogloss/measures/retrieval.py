@@ -68,7 +68,7 @@ class Scoring:
     def flipped(self) -> "Scoring":
         """The same scores with queries and candidates exchanged."""
         near = None if self.near is None else self.near[::-1]
-        cosines = None if self.cosines is None else self.cosines.T
+        cosines = None if self.cosines is None else self.cosines.T.contiguous()
         return Scoring(self.y, self.x, self.form, near, cosines)
 
     def adjust(self, cosines: Tensor, rows: Tensor, columns: Tensor | slice) -> Tensor:
@@ -127,7 +127,7 @@ def score_blocks(scores: Scoring, rows: Tensor | None = None) -> Iterator[tuple[
     The scores are written into one buffer that is used again for the next block; whoever consumes them may overwrite
     them and must not keep them. (Fresh memory for each block costs as much time as the product itself.)
     """
-    m, every = scores.y.shape[0], rows is None
+    m = scores.y.shape[0]
     rows = torch.arange(scores.x.shape[0], device=scores.x.device) if rows is None else rows
     size = min(max(1, SCORES_AT_ONCE // m), max(1, rows.numel()))
     buffer = scores.x.new_empty(size, m)
@@ -135,8 +135,6 @@ def score_blocks(scores: Scoring, rows: Tensor | None = None) -> Iterator[tuple[
         tile = buffer[: part.numel()]  # (b, m)
         if scores.cosines is None:
             torch.mm(scores.x[part], scores.y.T, out=tile)
-        elif every and part.numel() == rows.numel():
-            tile.copy_(scores.cosines)  # in one piece, also where they are transposed
         else:
             torch.index_select(scores.cosines, 0, part, out=tile)
         yield part, scores.adjust(tile, part[:, None], slice(None))
@@ -299,8 +297,7 @@ def ranks(scores: Scoring, pairs: Tensor) -> tuple[Tensor, Tensor]:
     least = best - TIE[scores.x.dtype] * (2 if scores.form == "csls" else 1)
     above, done = [], 0
     ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-    every = queries.numel() == scores.x.shape[0]
-    for rows, tile in score_blocks(scores, None if every else queries):
+    for rows, tile in score_blocks(scores, queries):
         first, last = int(ends[done]), int(ends[done + rows.numel()])
         # Right answers are never in each other's way.
         tile[query[first:last] - done, pairs[first:last, 1]] = -torch.inf

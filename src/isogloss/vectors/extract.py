@@ -214,8 +214,7 @@ def _in_order(batches: list[Tensor], items: Tensor, sentences: Tensor, rows: Seq
     start = 0
     for batch in batches:  # `torch.cat(batches, dim=1)[:, chosen]` without the room for all batches side by side
         here = torch.nonzero((chosen >= start) & (chosen < start + batch.shape[1])).flatten()
-        found = batch.index_select(1, (chosen[here] - start).to(batch.device))
-        values.index_copy_(1, here.to(batch.device), found)
+        values[:, here.to(batch.device)] = batch[:, (chosen[here] - start).to(batch.device)]
         start += batch.shape[1]
     return values, torch.stack([torch.repeat_interleave(torch.as_tensor(rows), sizes), items[chosen, 1]], dim=1)
 
