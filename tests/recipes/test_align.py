@@ -303,3 +303,9 @@ def test_files_of_unequal_length_leave_no_folder_either(isogloss, model, tmp_pat
     code, _, told = isogloss("align", *words(model, given), "--out", tmp_path / "run")
     assert code == 2 and "a.txt has 30 lines" in told and "b.txt has more" in told
     assert not (tmp_path / "run").exists()
+
+
+def test_a_decoder_is_refused(tmp_path):
+    decoder = write_model(tmp_path / "llama", family="llama")
+    with pytest.raises(ig.InputError, match="is a decoder; align trains masked language models"):
+        ig.align(decoder, train_bitext=write_pairs(tmp_path), **SMALL)

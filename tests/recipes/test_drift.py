@@ -365,3 +365,9 @@ def test_a_native_model_of_another_kind_is_refused(tuning, tmp_path):
     decoder = write_model(tmp_path / "llama", family="llama")
     with pytest.raises(InputError, match="are not both decoders"):
         drift(model, **given(files, native=str(decoder)))
+
+
+def test_one_model_is_tuned_at_a_time(tuning):
+    model, native, files = tuning
+    with pytest.raises(InputError, match="drift takes one model; sweep runs it for several"):
+        drift([model, native], **given(files))

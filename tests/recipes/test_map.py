@@ -464,7 +464,7 @@ def test_several_models_are_compared_on_what_all_have(stack, bitext, tmp_path):
 
 
 def test_models_of_one_name_or_none_are_refused_and_a_list_of_one_is_that_one(stack, bitext, tmp_path):
-    with pytest.raises(InputError, match="two models are called .*; their rows could not be told apart"):
+    with pytest.raises(InputError, match="two models are called .*; rename the folder of one"):
         ig.map([stack, stack], bitext, out=tmp_path / "run")
     with pytest.raises(InputError, match="the list of models is empty"):
         ig.map([], bitext, out=tmp_path / "run")

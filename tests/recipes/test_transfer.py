@@ -236,7 +236,7 @@ def test_the_command_tells_what_is_left_elsewhere(tiny, sets, tmp_path):
 
 
 MISTAKES = [
-    ({"task": "chess"}, "--task 'chess' is not known; choose nli, parsing, qa, pos, ner"),
+    ({"task": "chess"}, "--task 'chess' is not known; choose nli, nli-mean, parsing, qa, pos, ner"),
     ({"plans": "freeze:9"}, "the plan freeze:9 asks for 9 blocks in freeze"),
     ({"rate": "fast"}, "--rate takes numbers above 0 with commas"),
     ({"rate": "1e-3,0.001"}, "none of them twice, as in 2e-5,5e-5, not '1e-3,0.001'"),
@@ -404,3 +404,20 @@ def test_a_decoder_learns_a_task_at_the_end_of_what_it_reads(task, family, tiny,
     for plan in ("freeze:1", "freeze:0+lora:4"):
         losses = tables[0][(tables[0].measure == "loss") & (tables[0].plan == plan)].sort_values("step").value.tolist()
         assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("task", ["parsing", "qa"])
+def test_tasks_that_read_a_first_token_are_for_encoders(task, tiny, tmp_path):
+    given = write_sets(tmp_path / "data", task)
+    with pytest.raises(ig.InputError, match=f"whose first token has seen nothing of the text, and --task {task} reads"):
+        ig.transfer(tiny("llama"), **given, **SMALL)
+
+
+def test_plans_in_one_run_are_as_each_by_itself(tiny, sets):
+    """What one training does to its copy of the model, the next does not see."""
+    how = {**sets, **SMALL, "rate": "1e-2"}
+    both = ig.transfer(tiny("bert"), **how, plans="reinit:1-2,lora:2,freeze:0")
+    for plan in ("lora:2", "freeze:0"):
+        alone = ig.transfer(tiny("bert"), **how, plans=plan)
+        values = (table[table.plan == plan].value.to_numpy() for table in (both, alone))
+        np.testing.assert_array_equal(*values)

@@ -481,3 +481,10 @@ def test_what_a_machine_cannot_do_is_refused_in_a_sentence(tiny, monkeypatch):
         load(tiny("llama"), dtype="int4", device="cpu")
     with pytest.raises(InputError, match="'split' is not known, as split is for commands that only read a model"):
         loading.load_trainable(tiny("bert"), device="split")
+
+
+def test_a_decoder_of_an_encoders_classes_is_read_as_a_decoder():
+    config = tiny_config("bert", len(tiny_tokenizer()))
+    config.is_decoder = True
+    stack = wrap(transformers.BertLMHeadModel(config).eval(), tiny_tokenizer())
+    assert stack.causal and max(errors(stack)) < 1e-5

@@ -12,10 +12,20 @@ from isogloss.tasks import TASKS
 from isogloss.tasks.nli import NLI
 from isogloss.tasks.parsing import Parse, shuffle
 from isogloss.tasks.qa import QA
-from isogloss.tasks.task import LabelHead, chain_items, chance_floors, join_items, shuffle_words
+from isogloss.tasks.task import (
+    Item,
+    LabelHead,
+    before_second,
+    chain_items,
+    chance_floors,
+    join_items,
+    read_at_ends,
+    shuffle_words,
+)
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, SentencePair
 from isogloss.text.switching import Switched, switch_words
+from tiny_models import tiny_tokenizer
 from tiny_tasks import read_task, write_task
 
 
@@ -197,3 +207,20 @@ def test_items_that_are_taken_and_chained_are_those_of_a_loop(tiny, tmp_path):
 def same(one, other):
     for name in ("ids", "types", "lengths", "places", "counts", "gold", "units", "targets", "owners"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+def test_a_decoder_is_read_where_what_is_asked_about_ends():
+    """[CLS] a b c [SEP] d e [SEP]: the pair at e; every token where it is; words of two pieces at the second."""
+    ids, marks = [2, 7, 8, 9, 3, 10, 11, 3], [2, 3]
+    for places, moved in (([0], [6]), ([1, 2, 3, 5, 6], [1, 2, 3, 5, 6]), ([1, 3, 5], [2, 3, 6]), ([0, 1], [0, 6])):
+        item = Item(ids, places, [[0]] * len(places), [[0]] * len(places), len(places), 0)
+        for before in ([], [Item([2, 7, 3], [], [], [], 0, 0)]):
+            assert read_at_ends(join_items([*before, item]), marks).places.tolist() == moved
+    bare = Item([7, 8, 9], [0, 2], [[0]] * 2, [[0]] * 2, 2, 0)
+    assert read_at_ends(join_items([bare, bare]), marks).places.tolist() == [1, 2, 1, 2], "without special tokens"
+
+
+def test_sentences_of_a_pair_are_never_run_together():
+    bare = tiny_tokenizer()
+    bare.backend_tokenizer.post_processor = None
+    assert before_second(["a cat"], tiny_tokenizer()) == ["a cat"] and before_second(["a cat"], bare) == ["a cat\n"]

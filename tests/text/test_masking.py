@@ -5,8 +5,10 @@ import pytest
 import torch
 from scipy import stats
 
+from isogloss.errors import InputError
 from isogloss.text import masking
-from isogloss.text.masking import IGNORE, draws, fixed_masks, mask, slots
+from isogloss.text.masking import IGNORE, draws, fixed_masks, mask, masking_of, slots
+from tiny_models import tiny_tokenizer
 
 MASK, PAD, BORDER = 4, 0, 2
 POOL = torch.arange(5, 1000)
@@ -295,3 +297,11 @@ def test_shares_of_fixed_masks_are_as_declared():
     numbers = draws(1, np.arange(100_000), np.zeros(100_000), kind=0)
     assert numbers.min() >= 0 and numbers.max() < 1
     assert np.histogram(numbers, 10)[0] == pytest.approx(10_000, abs=400)
+
+
+def test_a_tokenizer_without_a_mask_is_for_decoders_alone():
+    tokenizer = tiny_tokenizer()
+    tokenizer.mask_token = None
+    with pytest.raises(InputError, match="has no mask token, which masked-language modelling needs"):
+        masking_of(tokenizer)
+    assert masking_of(tokenizer, causal=True).causal

@@ -147,10 +147,11 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         main = table["seed"].notna() & table["layer"].isna() & table["plan"].isin(ALL_PLANS)
         main &= (table["selection"] == "") & (table["condition"] == "") & (table["target"] != OTHERS)
         main &= (table["measure"] == table["task"].map(TASKS)) | table["measure"].isin(("gap", "relative_gap"))
-        final = records(table[main & table["step"].isna() & np.isfinite(table["value"])])
+        main &= np.isfinite(table["value"])
+        final = records(table[main & table["step"].isna()])
         scores += final
         by_step = records(table[main & table["step"].notna()])
-        if len({entry["step"] for entry in by_step}) > 1:  # a curve: the first test, and the mean over others
+        if final and len({entry["step"] for entry in by_step}) > 1:  # a curve: the first test, and the mean over others
             means += [entry for entry in by_step if entry["data"] == final[0]["data"]]
             means += mean_over(entry for entry in _pooled(by_step, known) if not entry["data"])
         # Comparisons of languages and layers: all before training and of the reference, else debiased CKA alone.

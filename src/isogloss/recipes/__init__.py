@@ -11,7 +11,7 @@ RECIPES = {
     "drift": "Tune a model on one language and watch what happens to the others.",
     "transfer": "Train a task in one language and test it in others.",
     "align": "Train a model further on parallel text, so that translations meet.",
-    "pretrain": "Pretrain a masked language model on plain text of one or many languages.",
+    "pretrain": "Pretrain a language model on plain text of one or many languages.",
     "lens": "Read a language model's head at every layer: when the next token is known, and in which language.",
     "tokens": "Tell what a tokenizer costs each language on parallel text.",
 }

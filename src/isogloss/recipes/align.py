@@ -123,6 +123,7 @@ def align(
     evaluated = recipe.language_files(evaluate or [], option="evaluate")
     texts = [joined_corpus(code, files) for code, files in evaluated.items()]
     source, stack = load_trainable(model, revision, device=hardware)
+    require(not stack.causal, f"{model} is a decoder; align trains masked language models")
     trainable_family(source.config)
     how = Alignment(
         layer=stack.cuts[-1] if layer is None else layer,

@@ -226,7 +226,7 @@ def drift(
     hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
     hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-    return recipe.Work(name, rows, hashes, depth=depth)
+    return recipe.Work(name, rows, hashes, list(stack.notes), depth=depth)
 
 
 def model_names(model: str | Path, native: str | None) -> tuple[str, str]:

@@ -64,7 +64,9 @@ def map(
     words: Annotated[int, Option("most word pairs a pair of languages to judge words by; 0: none", least=0)] = 1000,
     aligner: options.Aligner = "ibm2",
     points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,
-    tokens: Annotated[bool, Option("draw tokens of the first sentences, not words that translate", WORD_MAP)] = False,
+    tokens: Annotated[
+        bool, Option("draw tokens of sentences drawn by seed, not words that translate", WORD_MAP)
+    ] = False,
     centre: Annotated[bool, Option("remove each language's mean before drawing the word map", WORD_MAP)] = True,
     tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP, least=1)] = 15.0,
     revision: options.Revision = None,
@@ -95,7 +97,7 @@ def map(
     hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
     one = cast(options.Model, model)  # of several, each is called by itself
     stack = one if isinstance(one, Stack | Chain) else load(one, revision, dtype=dtype, device=device)
-    if pooling == "first" and isinstance(stack, Stack) and stack.family.kind == "decoder":
+    if pooling == "first" and isinstance(stack, Stack) and stack.causal:
         raise InputError(f"{stack.name} is a decoder, whose first token sees no other; use --pooling last or weighted")
     if normed_top:
         require(isinstance(stack, Stack), "--normed-top takes a whole model, not a chain")

@@ -39,7 +39,7 @@ def training_card(
     languages: Sequence[str],
     licence: str | None = None,
 ) -> str:
-    """The card of a masked LM that a run has trained: from what it was made, how, and how far it came.
+    """The card of a language model that a run has trained: from what it was made, how, and how far it came.
 
     summary: paragraphs that say what the model is. facts: how it was trained, shown as a table. text, held_out: lines
     about the text it was trained on, and about what was measured on other text.
@@ -82,8 +82,9 @@ def perplexity_lines(rows: Sequence[Row]) -> list[str]:
             at = f"step {lowest['step']:,} ({lowest['value']:.3f} a character)"
             rising.append(f"{language} was lowest at {at} and rose from there")
     steps = table["step"].max()
+    asked = "of each token given those before it" if "causal" in set(table["method"]) else "of masked tokens"
     return [
-        f"Perplexity of masked tokens after step {steps:,}; only per word and character do vocabularies compare.",
+        f"Perplexity {asked} after step {steps:,}; only per word and character do vocabularies compare.",
         "",
         *markdown_table(("language", *(f"per {unit}" for unit in UNITS)), lines),
         "",

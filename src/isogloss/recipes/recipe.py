@@ -161,7 +161,9 @@ def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
         bound = signature.bind(*args, **kwargs)
         check_arguments(function, bound.arguments)
         if isinstance(bound.arguments.get("model"), list | tuple):
-            return _work_of_models(find_recipe(function.__name__), bound)
+            chosen = find_recipe(function.__name__)
+            require(chosen.options["model"].several, f"{chosen.name} takes one model; sweep runs it for several")
+            return _work_of_models(chosen, bound)
         return function(*args, **kwargs)
 
     @wraps(function)
@@ -216,7 +218,7 @@ def _work_of_models(chosen: Recipe, bound: inspect.BoundArguments) -> Work:
         if len(models) == 1:
             return work
         name = re.sub(NO_FILE_NAME, "-", work.model)
-        require(name not in calls, f"two models are called {work.model}; their rows could not be told apart")
+        require(name not in calls, f"two models are called {work.model}; rename the folder of one, to tell them apart")
         calls[name], hashes[work.model] = own, _known(work.hashes)
         del work  # which holds the model
     require(calls, "the list of models is empty; name at least one")
@@ -407,7 +409,7 @@ def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
     """A note on each text of which at least a twentieth of the tokens are unknown to the tokenizer.
 
     Where a vocabulary has no pieces for a word, any such word is the same token, and sentences of such tokens look
-    alike to the model. They are never masked, so perplexity is of the other tokens only.
+    alike to the model. They are never asked for, so perplexity is of the other tokens only.
 
     Args:
         tokenizer: a tokenizer of `transformers`.

@@ -106,9 +106,7 @@ def tokens(
             if stack is None or not bits:
                 continue
             for corpus in text:
-                method, measured = (
-                    ("causal", causal_bits) if stack.family.kind == "decoder" else ("masked", masked_bits)
-                )
+                method, measured = ("causal", causal_bits) if stack.causal else ("masked", masked_bits)
                 where = {**base, "source": corpus.language, "unit": "byte", "method": method}
                 if not run.has(row("bits_per_byte", 0, **where)):
                     yield [row("bits_per_byte", measured(stack, corpus.take(order), seed), **where)]

@@ -128,6 +128,8 @@ def transfer(
     stack = load(model, revision, dtype="float32", device=processor)
     half_model = f"{model} is an encoder-decoder; transfer trains encoders and decoders"
     require(stack.family.kind != "encoder-decoder", half_model)
+    unseen = f"{model} is a decoder, whose first token has seen nothing of the text, and --task {task} reads it"
+    require(not (stack.causal and sets.task.first_token), f"{unseen}; choose an encoder")
     tokens = min(stack.max_length, length or sets.task.length)
     for plan in chosen_plans:
         frozen_at(plan, 0, depth=stack.last, epoch=1)  # refuses a plan for a deeper model
@@ -218,7 +220,7 @@ def transfer(
 
     hashes = {"model": stack.fingerprint, "data": sets.hashes, **_hashes(own_models, switching, text)}
     alone = f"the parallel text has no {sets.source}, so no language is compared with the one that is trained in"
-    notes = [alone] if text is not None and sets.source not in text.languages else []
+    notes = [*stack.notes, *([alone] if text is not None and sets.source not in text.languages else [])]
     return recipe.Work(str(base["model"]), rows, hashes, notes, stack.last)
 
 

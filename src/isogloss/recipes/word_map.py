@@ -51,7 +51,7 @@ def draw(
     if not path.is_file():
         chosen, own = make()
         if len(chosen["words"]) < 5:
-            run.note(f"no word map: only {len(chosen['words'])} words were found that translate each other")
+            run.note(f"no word map: only {len(chosen['words'])} words or tokens were found for it")
             return
         facts = {"layers": layers, **chosen, **how}
         with whole(path) as beside:
@@ -104,8 +104,8 @@ def choose_tokens(
             left -= len(names)
             if not left:
                 break
-    languages, tokens = zip(*words, strict=True)
-    chosen = {"languages": list(languages), "words": list(tokens), "pairs": list(range(len(words)))}
+    chosen: dict[str, list[Any]] = {"languages": [language for language, _ in words]}
+    chosen |= {"words": [token for _, token in words], "pairs": list(range(len(words)))}
     return chosen, np.concatenate(values, axis=1)
 
 

@@ -37,7 +37,7 @@ def scores(model: Any, states: Tensor) -> Tensor:
         return states
     body = graft(model, model.base_model_prefix, _GivenStates())
     given: Tensor = body(inputs_embeds=states.reshape(1, -1, states.shape[-1])).logits
-    return given.reshape(*states.shape[:-1], -1)
+    return given.reshape(*states.shape[:-1], -1).to(states.device)
 
 
 def head_of(stack: Stack) -> Head:

@@ -90,6 +90,8 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     # The model itself where it has a head that predicts words.
     with_head = None if half or model is base or model.get_output_embeddings() is None else model
     family = FAMILIES.get(config.model_type)
+    if family is not None and family.kind == "encoder" and getattr(config, "is_decoder", False):
+        family = None  # a decoder of an encoder's classes
     if family is not None and family is TESTED.get(config.model_type) and family.kind == "encoder":
         return replace(whole_stack(base, family, tokenizer, name), language_model=with_head)
     modules = (getattr(base, "config", config).get_text_config(), *base.modules())
@@ -283,7 +285,10 @@ def load_trainable(
 
     The Stack's weights are the model's own, so it reads what training leaves.
     """
+    from isogloss.stack.head import head_of
+
     stack = load_language_model(name, revision, dtype=torch.float32, device=choose_device(device))
+    head_of(stack)  # refuses a head that cannot be run on some places alone
     return stack.language_model, stack
 
 
@@ -328,7 +333,8 @@ def _read(
             both = f"{name} is an encoder-decoder, whose encoder predicts no words; give a decoder or a masked LM"
             require(not head or not config.is_encoder_decoder, both)
             numbers = numbers or _count_weights(source, revision, config)
-            _check_memory(name, 0 if placement and packed_file is None else numbers, dtype)
+            if "offload_folder" not in placement or packed_file is not None:  # GGUF files are unpacked in memory
+                _check_memory(name, numbers, dtype, getattr(placement.get("quantization_config"), "load_in_4bit", None))
             stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
             masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
             kind = AutoModel if not head else AutoModelForMaskedLM if masked else AutoModelForCausalLM
@@ -498,13 +504,18 @@ def _count_gguf(path: Path) -> int:
         raise InputError(f"{path} is damaged or cut off, or no GGUF file ({error}); copy it again") from error
 
 
-def _check_memory(name: str | Path, numbers: int, dtype: torch.dtype) -> None:
-    """Refuse a model of so many numbers that memory cannot hold, before any of it is read."""
-    needed, free = numbers * dtype.itemsize, virtual_memory().available
-    smaller = "--dtype bfloat16 takes half of that" if dtype.itemsize > 2 else "take a smaller model"
-    size = f"{needed / 1e9:,.1f} GB in {str(dtype).removeprefix('torch.')}"
+def _check_memory(name: str | Path, numbers: int, dtype: torch.dtype, four_bits: bool | None) -> None:
+    """Refuse a model of so many numbers that memory cannot hold, before any of it is read.
+
+    four_bits: whether weights are quantised to 4 bits, or else to 8; None for not at all.
+    """
+    size = dtype.itemsize if four_bits is None else 0.5 if four_bits else 1.0  # bytes of a weight
+    kind = str(dtype).removeprefix("torch.") if four_bits is None else "int4" if four_bits else "int8"
+    needed, free = numbers * size, virtual_memory().available
+    smaller = "--dtype bfloat16 takes half of that" if size > 2 else "--device split reads it from disk"
+    taken = f"{needed / 1e9:,.1f} GB in {kind}"
     room = f"{free / 1e9:,.1f} GB of memory are free"
-    require(needed <= free, f"{name} has {numbers:,} weights, which take {size}, and {room}; {smaller}")
+    require(needed <= free, f"{name} has {numbers:,} weights, which take {taken}, and {room}; {smaller}")
 
 
 @contextmanager

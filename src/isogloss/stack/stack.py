@@ -1,4 +1,4 @@
-"""An encoder as a stack of layers that can be read, cut and re-joined at any of them.
+"""A transformer as a stack of layers that can be read, cut and re-joined at any of them.
 
 Cut 0 is the embedding output, cut k the output of block k; a slice keeps these numbers. Tensors between blocks are
 flat, (tokens, width), with the sentences end to end as in a `Batch`: padding exists only inside a forward pass.
@@ -213,7 +213,10 @@ class Stack:
 
     def head_input(self, top: Tensor) -> Tensor:
         """What a head reads: the top cut, after the final norm where the model has one."""
-        return top if self.family.norm is None else self.model.get_submodule(self.family.norm)(top)
+        if self.family.norm is None:
+            return top
+        normed: Tensor = self.model.get_submodule(self.family.norm)(top)
+        return normed.to(top.device)  # the norm of a model that is split may lie on another GPU
 
     @property
     def _run_blocks(self) -> list[nn.Module]:

@@ -206,4 +206,5 @@ PARSING = Task(
     gold=lambda tree: Parse(tree.heads, tuple(map(universal, tree.relations))),  # without subtypes
     score=score,
     shuffle=shuffle,
+    first_token=True,
 )

@@ -138,5 +138,6 @@ QA = Task(
     gold=lambda example: example.answers[0],
     score=score,
     length=384,
+    first_token=True,
     segments=Segments(("question", "context"), switched=(0,), rows=question_rows, answers=True),
 )

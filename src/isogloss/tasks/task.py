@@ -248,6 +248,8 @@ class Task:
         shuffle: `shuffle(answers, generator)`, as many answers of the same kind, dealt out anew; what they score is the
             task's floor. See `shuffle_answers`.
         segments: the two texts of an example, None where it has no two. See `Segments`.
+        first_token: whether the first token is asked for beside others; in a decoder it has seen nothing, so that only
+            encoders learn the task.
     """
 
     name: str
@@ -264,6 +266,7 @@ class Task:
     length: int = 128
     shuffle: Callable[[Sequence[Answer], np.random.Generator], list[Any]] = shuffle_answers
     segments: Segments | None = None
+    first_token: bool = False
 
     @property
     def higher_is_better(self) -> bool:
@@ -323,7 +326,7 @@ def chain_items(parts: Sequence[Items]) -> Items:
 
 
 def read_at_ends(items: Items, marks: Sequence[int]) -> Items:
-    """Items for a decoder: each place moves to the last token before the next place, or before the marks at the end.
+    """Items for a decoder: each place moves to the last token before the next place, or of the item, that is no mark.
 
     So the head of NLI reads a pair at its last token, and a word is read at its last subword. marks: ids of special
     tokens.
@@ -334,12 +337,14 @@ def read_at_ends(items: Items, marks: Sequence[int]) -> Items:
     [2, 2, 3]
     """
     begins = np.cumsum(items.lengths) - items.lengths
-    content = np.where(np.isin(items.ids, marks), 0, np.arange(len(items.ids)) - np.repeat(begins, items.lengths))
-    ends = np.maximum.reduceat(content, begins)  # the last token of each item that is no mark
-    following = np.append(items.places[1:], 0) - 1
+    owners = np.repeat(np.arange(len(items)), items.counts)  # the item of each place
+    places = begins[owners] + items.places  # among all tokens
+    last = np.append(places[1:], 0) - 1
     asked = items.counts > 0
-    following[np.cumsum(items.counts)[asked] - 1] = ends[asked]
-    return replace(items, places=np.maximum(items.places, following))
+    last[np.cumsum(items.counts)[asked] - 1] = (begins + items.lengths - 1)[asked]
+    numbers = np.arange(len(items.ids))
+    content = np.maximum.accumulate(np.where(np.isin(items.ids, marks), 0, numbers))  # the last token that is no mark
+    return replace(items, places=np.maximum(places, content[last]) - begins[owners])
 
 
 def before_second(texts: Sequence[str], tokenizer: Any) -> list[str]:

@@ -66,6 +66,8 @@ class Masking:
 
 def masking_of(tokenizer: Any, *, causal: bool = False) -> Masking:
     """The masking of a tokenizer that has a mask; random words are all of its pieces but the marks. causal: no mask."""
+    masks = causal or tokenizer.mask_token_id is not None
+    require(masks, f"the tokenizer {tokenizer.name_or_path} has no mask token, which masked-language modelling needs")
     special = sorted({*marks(tokenizer), tokenizer.mask_token_id, tokenizer.unk_token_id} - {None})
     content = torch.ones(len(tokenizer), dtype=torch.bool)
     content[special] = False

@@ -1,1 +1,1 @@
-"""Changing a stack: masked-LM heads, sharing between languages, objectives and the one loop that trains them."""
+"""Changing a stack: language modelling, sharing between languages, objectives and the one loop that trains them."""

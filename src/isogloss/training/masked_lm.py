@@ -395,8 +395,8 @@ def masked_table(masked: Masked, lengths: np.ndarray, *, padding: int, **more: n
     begins = np.cumsum(lengths) - lengths  # (sentences,)
     asked = table.slots[(begins[:, None] + masked.places.numpy())[used]]
     room = slots(table.texts.size, MOST_ASKED)
-    while room < len(asked):  # sentences of a few words, of which one is always asked for
-        room *= 2
+    while room < len(asked):  # sentences of a few words, of which one is always asked for, or decoders
+        room = min(2 * room, table.texts.size)
     missing = room - len(asked)
     rows = {"inputs": table.spread(masked.inputs.numpy()[text], padding)}
     rows |= {"positions": table.positions, "texts": table.texts, "asked": np.pad(asked, (0, missing))}

@@ -104,7 +104,7 @@ class Languages(nn.Module):
         self.sharing = sharing
 
     def of(self, language: str) -> Any:
-        """The masked-LM model of a language."""
+        """The language model of a language."""
         return self.models[ALL if self.sharing.everything else _key(language)]
 
 
@@ -113,7 +113,7 @@ def build(
 ) -> Languages:
     """Fresh models that share what `sharing` says.
 
-    config: a `transformers` configuration of a family with a masked-LM head, or one for each language by its code;
+    config: a `transformers` configuration of a family in the table, or one for each language by its code;
     they may differ in vocabulary alone, and that only with separate embeddings. Every language's weights are drawn by
     the model's own initialiser from (seed, language); shared parts are the first language's. next_sentence: with a head
     for that objective. The global random state is left as it was.
@@ -176,7 +176,7 @@ def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, h
 
 
 def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> Stack:
-    """The encoder of a language as a Stack, for measuring while it trains: its weights are these, not a copy.
+    """The body of a language's model as a Stack, for measuring while it trains: its weights are these, not a copy.
 
     The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
     """

@@ -74,7 +74,7 @@ class Lens:
 
     def __init__(self, stack: Stack, layers: Sequence[int], scripts: Sequence[str]) -> None:
         self.stack, self.layers, self.scripts = stack, sorted(layers), scripts
-        self.head, self.causal = head_of(stack), stack.family.kind == "decoder"
+        self.head, self.causal = head_of(stack), stack.causal
         self.size = len(stack.language_model.get_output_embeddings().weight)
         texts = (piece_bytes(stack.tokenizer) + [b""] * self.size)[: self.size]
         self.known = beginnings(texts)
