@@ -208,7 +208,8 @@ def drift(
             yield from training_options.training_rows(training, coordinates, **how)
             if training.stopped:
                 run.note(f"{title}, seed {number}: stopped at step {training.step}, {training.stopped}")
-            assert training.best_weights is not None  # perplexity is read before the first update already
+            if training.best_weights is None:
+                raise InputError(f"{title}, seed {number}: no perplexity was a number; take another model or --dtype")
             put_weights(tuned, training.best_weights)
             yield [row(**{**each, **coordinates, "step": training.best_step}) for each in test(tuned).take()]
             finish(folder)
