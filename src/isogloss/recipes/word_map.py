@@ -128,7 +128,6 @@ def draw_points(folder: Path) -> None:
     names, seed = np.asarray(facts["languages"]), facts["seed"]
     words = {"language": facts["languages"], "word": facts["words"], "pair": facts["pairs"]}
     perplexity = min(facts["perplexity"], (len(names) - 1) / 3)
-    jobs = 2 if len(names) > 500 else 1  # with fewer points, threads wait for each other longer than they compute
     frames: list[pd.DataFrame] = []
     positions: NDArray[np.float64] | None = None
     for number, layer in enumerate(facts["layers"]):
@@ -143,7 +142,7 @@ def draw_points(folder: Path) -> None:
             left, sizes, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
             scores = left[:, :2] * sizes[:2]
             start = scores * np.sign(scores[np.abs(scores).argmax(axis=0), [0, 1]])
-        embedding = TSNEEmbedding(rescale(start), near, negative_gradient_method="bh", random_state=seed, n_jobs=jobs)
+        embedding = TSNEEmbedding(rescale(start), near, negative_gradient_method="bh", random_state=seed, n_jobs=1)
         # Only the first layer needs to find its shape from nothing; the others move on from the one before.
         if positions is None:
             embedding = embedding.optimize(n_iter=250, exaggeration=12, momentum=0.5)

@@ -137,6 +137,8 @@ def distance_probe(
     coordinates = {"unit": unit, "other_model": other, "data": data}
     coordinates |= {"method": "attention"} if reference.part == "attention" else {}
 
+    unmoved: dict[int, list[Reading]] = {}  # what was said of layers that are as in the reference, as frozen ones are
+
     def take() -> Iterator[Reading]:
         sample = _read(stack, reference, stack.device)
         # Where the items that both have stand in each: both list a sentence's items in order, and sentences alike.
@@ -151,8 +153,12 @@ def distance_probe(
         for layer, own, others in zip(sample.layers, sample.values, reference.values, strict=True):
             x = own[mine.to(own.device)]
             y = others[theirs].to(x.device)
-            for name in names:
-                answer = _distance(name, x, y, sentences, reference.seed)
+            equal = torch.equal(x, y)
+            answers = unmoved.get(layer) if equal else None
+            answers = answers or [_distance(name, x, y, sentences, reference.seed) for name in names]
+            if equal:
+                unmoved[layer] = answers
+            for answer in answers:
                 yield answer | {"n": len(mine), "layer": layer, "other_layer": layer} | coordinates
 
     return Probe(every, take, (note,) if left_out else ())

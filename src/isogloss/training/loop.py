@@ -367,8 +367,9 @@ class Training:
         sums = self._total.clone()
         self.processes.add([sums])
         total = float(sums)
-        sound = torch.stack([torch.isfinite(weight).all() for weight in self.model.parameters()]).all()
-        if not math.isfinite(total) or not bool(sound):
+        # What is no number reaches the least and the greatest; looking at every weight takes 30 times as long on a CPU.
+        ends = [torch.stack(torch.aminmax(weight.detach())).float() for weight in self.model.parameters()]
+        if not math.isfinite(total) or not bool(torch.isfinite(torch.cat(ends)).all()):
             raise InputError(
                 f"the loss is no number any more at step {self.step}; lower --rate or lengthen --warm-up and begin "
                 "again in another folder (the last checkpoint is from before and intact)"
