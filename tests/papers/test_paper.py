@@ -61,8 +61,8 @@ def test_options_take_the_place_of_the_scales_own_settings():
     paper = paper_of(planned)
     arguments = paper.plan(Request("mini", Path("out"), model="c"), epochs=None, tested=16).arguments
     (scale,) = planned
-    assert (scale.model, scale.epochs, scale.tested, scale.legacy) == ("c", 3, 16, None)
-    sizes = {"examples": 4000, "tested": 16, "compared": 1000, "epochs": 3, "rate": 1e-4}
+    assert (scale.model, scale.epochs, scale.tested, scale.legacy) == ("c", 10, 16, None)
+    sizes = {"examples": None, "tested": 16, "compared": 1000, "epochs": 10, "rate": 1e-4}
     assert arguments == {"paper": "a2020", "scale": "mini", "model": "c", **sizes}
     assert paper.options["epochs"].help == "times the training sentences are seen; default: by --scale"
     with pytest.raises(ig.InputError, match="--scale smoke makes its own model"):
