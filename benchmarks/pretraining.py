@@ -43,8 +43,8 @@ from transformers.trainer_callback import PrinterCallback
 from isogloss.progress import listening
 from isogloss.stack.families import configure
 from isogloss.text.masking import Masking
+from isogloss.training.language_modelling import language_modelling
 from isogloss.training.loop import Optimisation, Settings, Training, join, train
-from isogloss.training.masked_lm import masked_lm
 from isogloss.training.sharing import Sharing, build
 
 LANGUAGE = "en"
@@ -219,7 +219,7 @@ def run_ours(case, *, profiled=False):
     models = fresh(case).to(case.device)
     words = torch.arange(len(SPECIAL), case.vocabulary)
     masking = Masking(SPECIAL.index("[MASK]"), range(len(SPECIAL)), words)
-    objective = masked_lm(
+    objective = language_modelling(
         models, {LANGUAGE: np.load(case.text, mmap_mode="r")}, batch=case.batch, length=case.length,
         masking={LANGUAGE: masking}, device=case.device, seed=0,
         compiled=case.device.type == "cuda",

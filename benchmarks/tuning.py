@@ -29,8 +29,8 @@ from transformers.trainer_callback import PrinterCallback
 
 from isogloss.recipes.drift import sentence_training
 from isogloss.stack.load import wrap
+from isogloss.training.language_modelling import token_loss
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, train
-from isogloss.training.masked_lm import masked_loss
 
 SIZES = {  # on a GPU, on a CPU
     "depth": (12, 2), "width": (768, 64), "vocabulary": (119_547, 2_000), "sentences": (20_000, 200),
@@ -71,7 +71,7 @@ def run_ours(given, text, batch, updates, *, way=None):
     training = sentence_training(model, stack, text, settings, batch=batch, attend_padding=False)
     if way is not None:
         captured, options = way
-        loss = masked_loss if options is None else torch.compile(masked_loss, **options)
+        loss = token_loss if options is None else torch.compile(token_loss, **options)
         objective = replace(training.objective, captured=captured, loss=lambda rows, name: loss(model, rows))
         training = Training(model, objective, settings, training.processes)
     return [reading["value"] for readings in train(training) for reading in readings][-1]

@@ -6,7 +6,7 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.packing import WHOLE, unpadded
-from isogloss.training.masked_lm import scores
+from isogloss.training.language_modelling import scores
 from tiny_models import ENCODERS, states_at, tiny_config
 
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]

@@ -16,8 +16,8 @@ from isogloss.text.masking import IGNORE, masking_of
 from isogloss.training import checkpoints, cuda_graphs
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.cuda_graphs import CapturedUpdates, CudaGraphs
+from isogloss.training.language_modelling import sentence_modelling
 from isogloss.training.loop import Optimisation, Processes, Settings, Training
-from isogloss.training.masked_lm import masked_sentences
 from tiny_models import ENCODERS, tiny_config, tiny_tokenizer
 from tiny_tasks import read_task, write_task
 
@@ -64,7 +64,7 @@ def masked_lm(tmp_path):
 
 def tuning(model, *, table=True, graphs=None, device=CPU, steps=40, seed=0, half=False, text=None, rate=1e-3):
     """A training of a masked LM on sentences; graphs: what its updates run through, none by default."""
-    objective = masked_sentences(
+    objective = sentence_modelling(
         model, text or sentences(), batch=BATCH, seed=0, masking=masking_of(TOKENIZER), device=device, table=table
     )
     settings = Settings(steps, seed, Optimisation(rate=rate), half=half)
@@ -131,7 +131,7 @@ def test_sentences_in_a_table_have_the_losses_and_gradients_of_padded_ones(famil
 def test_places_that_are_asked_for_have_room_even_in_sentences_of_one_word(masked_lm):
     ids, lengths = np.tile(np.array([2, 7, 3], dtype=np.int32), 40), np.full(40, 3)
     text = Sentences("qaa", "short", ids, lengths, 40, 40, 0)
-    objective = masked_sentences(
+    objective = sentence_modelling(
         masked_lm("bert"), text, batch=40, seed=0, masking=masking_of(TOKENIZER), device=CPU, table=True
     )
     rows = objective.draw(0)[0].rows

@@ -14,8 +14,8 @@ from isogloss.stack.families import FAMILIES
 from isogloss.text.masking import Masking
 from isogloss.training import plans
 from isogloss.training.checkpoints import Checkpoints, latest
+from isogloss.training.language_modelling import language_modelling
 from isogloss.training.loop import Optimisation, Settings, Training, rate_at
-from isogloss.training.masked_lm import masked_lm
 from isogloss.training.plans import Plan, apply_plan, frozen_at, parse_plan
 from isogloss.training.sharing import build, parse, stack_of
 from tiny_models import DEPTH, ENCODERS, tiny_config
@@ -30,7 +30,7 @@ def masked_training(family="bert"):
     """A tiny masked LM about to be trained, and its encoder as a stack."""
     models = build(tiny_config(family, VOCABULARY), ["en"], sharing=parse("nothing"), seed=0)
     mask = None if FAMILIES[family].kind == "decoder" else 4
-    objective = masked_lm(
+    objective = language_modelling(
         models, {"en": TEXT}, batch=2, length=8, masking={"en": Masking(mask, range(5), torch.arange(5, VOCABULARY))},
         device=torch.device("cpu"), seed=0,
     )  # fmt: skip

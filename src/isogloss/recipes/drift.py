@@ -40,8 +40,8 @@ from isogloss.text.readers.parallel import joined_corpus
 from isogloss.text.sampling import hash_fraction
 from isogloss.training.checkpoints import Checkpoints, finish, finished, put_weights
 from isogloss.training.distances import Distance, Sample, distance_probe, sample_vectors
+from isogloss.training.language_modelling import sentence_modelling
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models, steps_in_epoch
-from isogloss.training.masked_lm import masked_sentences
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
@@ -252,7 +252,7 @@ def sentence_training(
     table = stack.device.type == "cuda" and stack.tables and not attend_padding
     how: dict[str, Any] = {"attend_padding": attend_padding, "table": table}
     how["masking"] = masking_of(stack.tokenizer, causal=stack.causal)
-    objective = masked_sentences(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
+    objective = sentence_modelling(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
     return Training(model, objective, settings, join(stack.device))
 
 

@@ -27,8 +27,8 @@ from isogloss.text.masking import masking_of
 from isogloss.text.streams import Borders, borders_of, cut_stream, sentence_ends
 from isogloss.text.switching import read_dictionaries
 from isogloss.training.checkpoints import Checkpoints
+from isogloss.training.language_modelling import language_modelling, row_sampler
 from isogloss.training.loop import Optimisation, Settings, Training, join, together
-from isogloss.training.masked_lm import masked_lm, row_sampler
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.sharing import Languages, build, parse, save, stack_of
@@ -170,7 +170,7 @@ def pretrain(
         how["ends"] = {code: sentence_ends(pieces) for code, pieces in tokenizers.items() if rows == "pairs"}
         how["compiled"] = compiled == "yes" or (compiled == "auto" and hardware.type == "cuda")
         ids = {language: stream.ids for language, stream in packed.train.items()}
-        objective = masked_lm(models, ids, seed=seed, device=processes.device, **feed, **how)
+        objective = language_modelling(models, ids, seed=seed, device=processes.device, **feed, **how)
         training = Training(models, objective, settings, processes)
         held = {language: stream for language, stream in packed.held_out.items() if stream.tokens >= LEAST_HELD_OUT}
         if without := [language for language in packed.languages if language not in held]:
@@ -236,7 +236,7 @@ def write_cards(
 ) -> None:
     """Write README.md into every model folder at or below `folder`: one, or one a language.
 
-    feed: batch, length, exponent, share and frame, the arguments of `masked_lm` that say what a step reads.
+    feed: batch, length, exponent, share and frame, the arguments of `language_modelling` that say what a step reads.
     """
     models, settings = cast(Languages, training.model), training.settings
     losses = [reading["value"] for reading in run.rows if reading["measure"] == "loss"]

@@ -26,8 +26,8 @@ from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.task import Items, Labels, Prediction, Task
 from isogloss.text.batches import Batch, batch_tokens, group, layout_of, padded_rows, size_of
 from isogloss.text.masking import IGNORE
+from isogloss.training.language_modelling import padding_id
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
-from isogloss.training.masked_lm import padding_id
 from isogloss.training.probes import arithmetic
 
 

@@ -35,8 +35,8 @@ from isogloss.text.batches import layout_of, ranges
 from isogloss.text.masking import IGNORE, Masked, Masking, mask
 from isogloss.text.sampling import ItemSampler, splitmix
 from isogloss.text.streams import Borders, PairStream, PlainSentences, lay_out, read_spans
+from isogloss.training.language_modelling import coins, masked_table, padding_id, token_loss
 from isogloss.training.loop import Objective, Part, Rows, to_device
-from isogloss.training.masked_lm import coins, masked_loss, masked_table, padding_id
 from isogloss.training.probes import Reading
 
 TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
@@ -310,7 +310,7 @@ class Aligner(nn.Module):
         """The weighted sum of the terms over these rows, to be divided by the number of pairs."""
         how, total = self.how, self.sums.new_zeros((), dtype=torch.float32)
         if how.tlm:
-            nats = masked_loss(self.model, rows)
+            nats = token_loss(self.model, rows)
             total = total + how.tlm * nats * rows["pairs_per_token"][0]
             self.sums[0] += nats.detach()
             self.sums[1] += (rows["labels"] != IGNORE).sum()

@@ -30,7 +30,7 @@ from isogloss.stack.packing import packed
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import Sentences, batch_tokens, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
-from isogloss.training.masked_lm import padding_id
+from isogloss.training.language_modelling import padding_id
 from isogloss.training.probes import Probe, Reading, arithmetic
 
 SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
@@ -93,7 +93,7 @@ def perplexity_probe(
     stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
     padding, room = padding_id(models[0]), tokens or batch_tokens(device, padded=True)
 
-    def prepare(corpus: Sentences, *number: int) -> Iterator[MaskedBatch]:
+    def prepare(corpus: Sentences, *number: int) -> Iterator[AskedBatch]:
         """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
         own = maskings[corpus.language]
@@ -126,12 +126,12 @@ def perplexity_probe(
                 owners = first + np.repeat(members, counts[members])
                 asked -= own.causal  # the state before a token predicts it
                 arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
-                yield MaskedBatch(given, *arrays).to(home)
+                yield AskedBatch(given, *arrays).to(home)
 
     # What is masked once is kept, but for text that would fill the memory.
     ready = [list(prepare(each)) if len(each.ids) <= RESIDENT_TOKENS else None for each in corpora if redraw is None]
 
-    def surprise(model: Any, batches: Iterable[MaskedBatch]) -> tuple[Tensor, Tensor]:
+    def surprise(model: Any, batches: Iterable[AskedBatch]) -> tuple[Tensor, Tensor]:
         """Nats of every asked token, float32, on a device that may still compute, and its owner: (tokens,) each."""
         encoder, places = model.base_model, max(1, SCORES_AT_ONCE // model.config.vocab_size)
         nats, owners = [], []
@@ -198,7 +198,7 @@ def perplexities(
 
 
 @dataclass(frozen=True)
-class MaskedBatch:
+class AskedBatch:
     """A batch, and what is asked of it.
 
     inputs: what the encoder takes. asked (k,): numbers of the states that are asked for, the batch's states flattened.
@@ -210,7 +210,7 @@ class MaskedBatch:
     labels: Tensor
     owners: Tensor
 
-    def to(self, device: torch.device) -> "MaskedBatch":
+    def to(self, device: torch.device) -> "AskedBatch":
         """The same on another device, the owners still on the host."""
         moved = {
             name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value

@@ -10,9 +10,9 @@ from isogloss.text.batches import fit
 from isogloss.text.masking import IGNORE, Masking, slots
 from isogloss.text.sampling import ItemSampler, Sampler
 from isogloss.text.streams import texts_of
-from isogloss.training import masked_lm as masked_lm_module
+from isogloss.training import language_modelling as module
+from isogloss.training.language_modelling import coins, language_modelling, token_loss
 from isogloss.training.loop import Optimisation, Processes, Settings, Training
-from isogloss.training.masked_lm import coins, masked_lm, masked_loss
 from isogloss.training.sharing import build, parse
 from tiny_models import ENCODERS, tiny_config
 
@@ -41,7 +41,7 @@ def models(separate="nothing"):
 
 def objective(separate="nothing", seed=0, *, of=None, **changes):
     options = {"batch": BATCH, "length": LENGTH, "masking": MASKING, "seed": seed}
-    return masked_lm(of or models(separate), STREAMS, device=torch.device("cpu"), **options | changes)
+    return language_modelling(of or models(separate), STREAMS, device=torch.device("cpu"), **options | changes)
 
 
 FRAME = [(2,), (3,)]
@@ -61,7 +61,7 @@ TEXTS = {"en": paragraphs_of(80, 0), "nl": paragraphs_of(40, 1)}
 def of_texts(separate="nothing", seed=0, *, of=None, **changes):
     options = {"batch": 24, "length": LENGTH, "masking": MASKING, "seed": seed}
     every = {"frame": FRAME, **options, **changes}
-    return masked_lm(of or models(separate), TEXTS, device=torch.device("cpu"), **every)
+    return language_modelling(of or models(separate), TEXTS, device=torch.device("cpu"), **every)
 
 
 PAIR, ENDS = [(2,), (3,), (3,)], {"en": [10, 20, 30], "nl": [11, 22]}
@@ -279,7 +279,7 @@ def test_the_head_learns_which_halves_belong_together_and_tells_its_loss():
     config.num_hidden_layers, config.hidden_dropout_prob, config.attention_probs_dropout_prob = 2, 0, 0
     both = build(config, ["en"], sharing=parse("nothing"), seed=0, next_sentence=True)
     options = {"batch": 64, "length": LENGTH, "masking": MASKING, "device": DEVICE}
-    pairs = masked_lm(both, {"en": ids.T.ravel()}, seed=0, frame=PAIR, ends={"en": [59]}, **options)
+    pairs = language_modelling(both, {"en": ids.T.ravel()}, seed=0, frame=PAIR, ends={"en": [59]}, **options)
     training = Training(both, pairs, Settings(400, 0, Optimisation(rate=3e-3, warm_up=30)), ALONE)
     readings = []
     for _ in range(7):
@@ -294,9 +294,9 @@ def test_the_head_learns_which_halves_belong_together_and_tells_its_loss():
 
 def test_text_without_pairs_is_refused():
     words = {"en": np.array([2, 7, 3, 2, 8, 3]), "nl": TEXTS["nl"]}
-    masked_lm_module.row_sampler(words, FRAME, length=LENGTH, exponent=0.7, seed=0)
+    module.row_sampler(words, FRAME, length=LENGTH, exponent=0.7, seed=0)
     with pytest.raises(InputError, match="en has no text of at least two tokens; give more text"):
-        masked_lm_module.row_sampler(words, PAIR, length=LENGTH, exponent=0.7, seed=0)
+        module.row_sampler(words, PAIR, length=LENGTH, exponent=0.7, seed=0)
 
 
 def test_families_whose_texts_cannot_share_a_row_are_refused():
@@ -393,7 +393,7 @@ def test_the_loss_is_transformers_own_summed_over_the_masked_tokens(family):
             labels[row, place] = label if label != IGNORE else labels[row, place]
     with torch.no_grad():
         mean = model(input_ids=rows["inputs"], labels=labels).loss.double()
-        found = masked_loss(model, rows)
+        found = token_loss(model, rows)
     assert float(found) == pytest.approx(float(mean) * int((labels != IGNORE).sum()), rel=1e-5)
 
 
@@ -430,18 +430,18 @@ def test_the_loss_of_a_decoder_is_transformers_own():
     rows = rows.draw(3)[0].rows
     with torch.no_grad():
         mean = model(input_ids=rows["inputs"], labels=rows["inputs"]).loss.double()
-        assert float(masked_loss(model, rows)) == pytest.approx(float(mean) * BATCH * (LENGTH - 1), rel=1e-5)
+        assert float(token_loss(model, rows)) == pytest.approx(float(mean) * BATCH * (LENGTH - 1), rel=1e-5)
 
 
 def test_rows_of_a_language_run_through_its_own_model():
     both = models("embeddings").eval()
-    found = masked_lm(
+    found = language_modelling(
         both, STREAMS, batch=BATCH, length=LENGTH, masking=MASKING, device=torch.device("cpu"),
         seed=0,
     )  # fmt: skip
     rows = found.draw(0)[1].rows
-    assert float(found.loss(rows, "nl").detach()) == float(masked_loss(both.of("nl"), rows).detach())
-    assert float(found.loss(rows, "nl").detach()) != float(masked_loss(both.of("en"), rows).detach())
+    assert float(found.loss(rows, "nl").detach()) == float(token_loss(both.of("nl"), rows).detach())
+    assert float(found.loss(rows, "nl").detach()) != float(token_loss(both.of("en"), rows).detach())
 
 
 @pytest.fixture
@@ -454,11 +454,11 @@ def compilations(monkeypatch):
         return graph.forward
 
     monkeypatch.setattr(torch, "compile", lambda function: compile_with(function, backend=backend))
-    masked_lm_module._compiled.cache_clear()
+    module._compiled.cache_clear()
     limit = torch._dynamo.config.recompile_limit
     yield graphs
     assert torch._dynamo.config.recompile_limit == limit, "the compiler's settings are nobody's to change for good"
-    masked_lm_module._compiled.cache_clear()
+    module._compiled.cache_clear()
     torch._dynamo.reset()
 
 

@@ -1,8 +1,8 @@
 """Language modelling: on streams of running text, as in pretraining, and on sentences, as in fine-tuning.
 
-Pretraining (`masked_lm`) cuts streams of one length out of running text in one or many languages, or lays out whole
-texts of it in rows. Fine-tuning studies (Hussain & Dudev 2020) take a corpus as a set of sentences: an epoch of
-`masked_sentences` sees each of them once, in a new order. Held-out text is read by `isogloss.training.perplexities`.
+Pretraining (`language_modelling`) cuts streams of one length out of running text in one or many languages, or lays out
+whole texts of it in rows. Fine-tuning studies (Hussain & Dudev 2020) take a corpus as a set of sentences: an epoch of
+`sentence_modelling` sees each of them once, in a new order. Held-out text is read by `isogloss.training.perplexities`.
 
 What is asked for are masked tokens, or in a decoder each token after those before it. One loss serves both: it takes
 places and their labels.
@@ -43,7 +43,7 @@ MOST_ASKED = 0.2  # of the places of a table, so many may be asked for
 STEPS_AT_ONCE = 16  # steps whose texts are drawn together, the first of which tell how many rows a step needs
 
 
-def masked_lm(
+def language_modelling(
     models: Languages,
     streams: Mapping[str, np.ndarray],
     *,
@@ -91,7 +91,7 @@ def masked_lm(
     begins = {name: table.to(device) for name, table in (starts or {}).items()}
     if begins and alone:  # what goes on a word in one language is no word in any other
         begins = {names[0]: torch.stack(list(begins.values())).all(dim=0)}
-    loss_of = _compiled(fixed=frame is not None and alone) if compiled else masked_loss
+    loss_of = _compiled(fixed=frame is not None and alone) if compiled else token_loss
 
     def draw(step: int) -> list[Part]:
         generator = torch.Generator(device).manual_seed(seed_of(seed, "masks", step))
@@ -146,7 +146,7 @@ def masked_lm(
 def row_sampler(
     streams: Mapping[str, np.ndarray], frame: Frame | None, *, length: int, exponent: float, seed: int
 ) -> Sampler | ItemSampler:
-    """What `masked_lm`, whose arguments these are, draws its rows with: streams, or texts if they have a frame."""
+    """What `language_modelling`, with these arguments, draws its rows with: streams, or texts if they have a frame."""
     if frame is None:
         sizes = {name: len(ids) for name, ids in streams.items()}
         return Sampler(sizes, length=length, exponent=exponent, seed=seed)
@@ -214,7 +214,7 @@ def text_rows(
     Ids, positions, texts and, of pairs, types, as `lay_out` gives them, (rows, length) each, of all languages at once
     if they go together. Then every step has as many rows, so that a compiled step sees one shape: those that a step
     needs on average and a standard deviation more. The last texts of a step that needs more are left out, about two in
-    a thousand. streams, ends: as in `masked_lm`.
+    a thousand. streams, ends: as in `language_modelling`.
 
     seed: half of the pairs, drawn by it, have the second side of another text of their language and step, cut where it
     does not fit. `neighbours`, likewise (rows, length), says at the first token of a pair whether it is such a one.
@@ -278,7 +278,7 @@ def _same_text(ids: Tensor, texts: Tensor | None) -> Tensor:
     return (texts == texts.roll(1, dims=1)) & (texts >= 0)
 
 
-def masked_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
+def token_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
     """Cross entropy of the tokens that are asked for in nats, summed; with a head, (2,), then that of the pairs.
 
     rows: inputs (rows, length); places and labels (rows, k), or asked and labels (k,), numbers of places in all rows
@@ -300,7 +300,7 @@ def masked_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> 
 
 @cache
 def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
-    """`masked_loss`, compiled once for all models of one shape that this process trains, one after the other.
+    """`token_loss`, compiled once for all models of one shape that this process trains, one after the other.
 
     It is a function of the model: one that encloses its model would be compiled anew for each. fixed: sizes never
     change.
@@ -309,11 +309,11 @@ def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
     if hasattr(torch._inductor.config.triton, "mix_order_reduction"):
         # One kernel for the two gradients of a norm took 270 us where two take 95, of 48,896 x 384 states on an H200.
         options["triton.mix_order_reduction"] = False
-    compiled = torch.compile(masked_loss, dynamic=False, options=options) if fixed else torch.compile(masked_loss)
+    compiled = torch.compile(token_loss, dynamic=False, options=options) if fixed else torch.compile(token_loss)
 
     def loss(*given: Any) -> Tensor:
         # Models of one process may have many shapes, and torch gives up after eight unless it is told. There is no
-        # public name for this limit; without compiling, `masked_loss` is the same function.
+        # public name for this limit; without compiling, `token_loss` is the same function.
         with torch._dynamo.config.patch(recompile_limit=max(64, torch._dynamo.config.recompile_limit)):
             return compiled(*given)
 
@@ -331,7 +331,7 @@ def padding_id(model: Any) -> int:
     return 0 if number is None else int(number)
 
 
-def masked_sentences(
+def sentence_modelling(
     model: Any,
     sentences: Sentences,
     *,
@@ -381,11 +381,11 @@ def masked_sentences(
     def count(rows: Rows) -> Tensor:
         return (rows["labels"] != IGNORE).sum()
 
-    return Objective(draw, lambda rows, name: masked_loss(model, rows), count, captured=table)
+    return Objective(draw, lambda rows, name: token_loss(model, rows), count, captured=table)
 
 
 def masked_table(masked: Masked, lengths: np.ndarray, *, padding: int, **more: np.ndarray) -> dict[str, Tensor]:
-    """Masked sentences laid out several to a row: what `masked_loss` takes, with as few shapes as there are tables.
+    """Masked sentences laid out several to a row: what `token_loss` takes, with as few shapes as there are tables.
 
     masked: sentences in padded rows, on the host; lengths (sentences,) of each. more: other values of their tokens,
     (tokens,), sentences end to end.

@@ -23,8 +23,8 @@ from isogloss.text.masking import IGNORE, Masking, fixed_masks
 from isogloss.text.streams import Stream, cut_stream
 from isogloss.text.words import spans
 from isogloss.training import perplexities
+from isogloss.training.language_modelling import sentence_modelling
 from isogloss.training.loop import Optimisation, Settings, Training, steps_in_epoch, train
-from isogloss.training.masked_lm import masked_sentences
 from isogloss.training.perplexities import perplexity_probe
 from tiny_models import ENCODERS, TEXT, tiny_config, tiny_tokenizer
 from tiny_training import ALONE
@@ -70,7 +70,7 @@ def rows_of(text):
 
 def objective(model=None, text=NL, **changes):
     options = {"batch": 4, "seed": 0, "masking": MASKING, "device": CPU}
-    return masked_sentences(model or tiny_masked_lm(), text, **options | changes)
+    return sentence_modelling(model or tiny_masked_lm(), text, **options | changes)
 
 
 def probe(model, corpora=ALL, **changes):
