@@ -5,9 +5,8 @@ from contextlib import nullcontext
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForMaskedLM
 
-from isogloss.stack.families import FAMILIES
+from isogloss.stack.families import FAMILIES, language_model_class
 from isogloss.stack.load import load, load_trainable
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import join_items
@@ -47,7 +46,7 @@ def sentences(count=23, seed=0):
 
 @pytest.fixture
 def masked_lm(tmp_path):
-    """`masked_lm(family, dropout, device)`: a small random masked LM on a device."""
+    """`masked_lm(family, dropout, device)`: a small random masked LM, or decoder, on a device."""
 
     def make(family, dropout=0.0, device=CPU):
         config = tiny_config(family, len(TOKENIZER))
@@ -55,7 +54,7 @@ def masked_lm(tmp_path):
             setattr(config, name, dropout)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(3)
-            AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path / family)
+            language_model_class(config).from_config(config).save_pretrained(tmp_path / family)
         TOKENIZER.save_pretrained(tmp_path / family)
         return load_trainable(tmp_path / family, device=device)[0]
 
@@ -64,8 +63,9 @@ def masked_lm(tmp_path):
 
 def tuning(model, *, table=True, graphs=None, device=CPU, steps=40, seed=0, half=False, text=None, rate=1e-3):
     """A training of a masked LM on sentences; graphs: what its updates run through, none by default."""
+    masking = masking_of(TOKENIZER, causal=FAMILIES[model.config.model_type].kind == "decoder")
     objective = sentence_modelling(
-        model, text or sentences(), batch=BATCH, seed=0, masking=masking_of(TOKENIZER), device=device, table=table
+        model, text or sentences(), batch=BATCH, seed=0, masking=masking, device=device, table=table
     )
     settings = Settings(steps, seed, Optimisation(rate=rate), half=half)
     training = Training(model, objective, settings, Processes(0, 1, device))
@@ -109,7 +109,7 @@ def test_sizes_are_few_and_little_is_left_over():
     assert len({size_of(count) for count in range(1, 1_000)}) < 40
 
 
-@pytest.mark.parametrize("family", PACKING)
+@pytest.mark.parametrize("family", [*PACKING, "llama"])
 def test_sentences_in_a_table_have_the_losses_and_gradients_of_padded_ones(family, masked_lm):
     found = []
     for table in (False, True):
