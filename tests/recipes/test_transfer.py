@@ -186,10 +186,13 @@ def test_a_test_set_that_is_trained_on_is_told(tiny, sets, tmp_path):
     assert notes == ["another-name (qaa) is trained on, too: its scores say what was learned by heart"]
 
 
-def test_the_best_model_is_kept_where_that_is_asked_for(tiny, sets, tmp_path):
-    ig.transfer(tiny("bert"), **sets, **SMALL, save_models=True, out=tmp_path / "run")
+@pytest.mark.parametrize("plan", ["freeze:-1", "lora:2"])
+def test_the_best_model_is_kept_where_that_is_asked_for(plan, tiny, sets, tmp_path):
+    ig.transfer(tiny("bert"), **sets, **SMALL, plans=plan, save_models=True, out=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").glob("*/best")
     assert load(folder, device="cpu").cuts == range(4)
+    known = load_file(f"{tiny('bert')}/model.safetensors")
+    assert load_file(folder / "model.safetensors").keys() == known.keys(), "adapters are merged"
     assert json.loads((folder / "task.json").read_text())["labels"][0] == "O"
     assert (folder / "head.safetensors").is_file()
     ig.transfer(tiny("bert"), **sets, **SMALL, out=tmp_path / "bare")

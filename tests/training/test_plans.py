@@ -323,19 +323,23 @@ def test_reinitialised_blocks_train_or_stay_as_the_rest_of_the_plan_says():
     assert movement("bert", "reinit:1-2") == [{0, 1, 2, 3, "head"}] * STEPS
 
 
+@pytest.mark.parametrize("text", ["reinit:2-3+unfreeze:2/2", "reinit:2-3+unfreeze:2/2+lora:2"])
 @pytest.mark.parametrize("stop", [1, 2, 3, 4])
-def test_a_training_that_goes_on_continues_the_plan_to_the_bit(tmp_path, stop):
-    text = "reinit:2-3+unfreeze:2/2"
-    whole, stack = masked_training()
-    run(whole, plan=apply_plan(stack, parse_plan(text), epoch=1, seed=0))
-    cut, stack = masked_training()
-    plan = apply_plan(stack, parse_plan(text), epoch=1, seed=0)
+def test_a_training_that_goes_on_continues_the_plan_to_the_bit(tmp_path, stop, text):
+    def begun():
+        """A training under the plan, its optimiser made after the adapters were."""
+        one, stack = masked_training()
+        plan = apply_plan(stack, parse_plan(text), epoch=1, seed=0)
+        return Training(one.model, one.objective, one.settings, ALONE), plan
+
+    whole, plan = begun()
+    run(whole, plan=plan)
+    cut, plan = begun()
     for step in range(stop):
         plan(step)
         cut.update()
     cut.save(Checkpoints(tmp_path, lambda folder: None, every=1))
-    again, stack = masked_training()
-    plan = apply_plan(stack, parse_plan(text), epoch=1, seed=0)
+    again, plan = begun()
     again.restore(latest(tmp_path))
     assert again.step == stop
     run(again, plan=plan)
