@@ -1,6 +1,6 @@
 """Gather the pages of the documentation site in build/docs, from where `zensical build` reads them.
 
-The pages are docs/*.md, the README of every folder in results, those of the benchmarks, the embedded model and the
+The pages are docs/*.md, the READMEs of results and of every folder in it, of the benchmarks, the embedded model and the
 embedded data, the changelog and the guide for contributors; `api.md` is written here, one entry for each public name of
 the package, and filled from the docstrings by mkdocstrings. Links between pages are written as paths in the repository,
 so that they also work where the files are read as they are; here each becomes the path from page to page, and a file
@@ -40,6 +40,7 @@ def pages() -> dict[Path, str]:
     files |= {path: f"results/{path.parent.name}.md" for path in sorted((ROOT / "results").glob("*/README.md"))}
     files |= {path: f"models/{path.parent.name}.md" for path in sorted((ROOT / "src").glob("*/models/*/README.md"))}
     return files | {
+        ROOT / "results" / "README.md": "results.md",
         ROOT / "benchmarks" / "README.md": "benchmarks.md",
         ROOT / "src" / "isogloss" / "data" / "README.md": "data.md",
         ROOT / "CONTRIBUTING.md": "contributing.md",

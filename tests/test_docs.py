@@ -24,6 +24,8 @@ FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)^```$", re.MULTILINE)
 BLOCKS = [(name, *match.groups()) for name, text in TEXTS.items() for match in FENCE.finditer(text)]
 COMMAND = re.compile(r"^(?:(?:torchrun|accelerate) .* )?(isogloss .*)$", re.MULTILINE)
 COMMANDS = [(name, line) for name, _, block in BLOCKS for line in COMMAND.findall(block)]
+PLAN = (ROOT / "results" / "README.md").read_text(encoding="utf-8")
+COMMANDS += [("results", line) for _, block in FENCE.findall(PLAN) for line in COMMAND.findall(block)]
 RUN = sorted({name for name, kind, _ in BLOCKS if kind == "python run"})
 OTHER_FILES = shutil.ignore_patterns("data", "models", "__pycache__")  # a measure needs none of these
 
@@ -73,6 +75,13 @@ def test_lists_of_recipes_and_results_are_whole():
     assert {name for name in RECIPES if f"[{name}]({name}.md)" not in listed} == set()
     measured = [place.parent.name for place in ROOT.glob("results/*2*/README.md")]
     assert measured and {one for one in measured if f"../results/{one}/README.md" not in TEXTS["reproduce.md"]} == set()
+
+
+def test_numbers_with_intervals_on_the_page_of_papers_are_those_of_the_results():
+    sources = [*ROOT.glob("results/*2*/summary.txt"), ROOT / "results" / "mini" / "README.md"]
+    known = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    quoted = re.findall(r"[-+]?[\d.]+ \[[^\]]+\](?!\()", TEXTS["papers.md"])
+    assert len(quoted) > 20 and [number for number in quoted if number not in known] == []
 
 
 def test_the_readme_is_one_screen_that_names_every_command_and_links_to_files():
