@@ -157,10 +157,12 @@ def test_empty_sentence_is_named_by_line(tiny):
         vectors(stack, Corpus("en", [], name="lines.txt"))
 
 
-@pytest.mark.parametrize("given", [["the cat"], "the cat"])
-def test_sentences_without_a_language_are_refused(tiny, given):
+@pytest.mark.parametrize(("given", "unit"), [(["the cat"], "word"), ("the cat", "sentence")])
+def test_sentences_without_a_language_have_no_words(tiny, given, unit):
+    stack = load(tiny("bert"))
     with pytest.raises(InputError, match=r"sentences are given as a Corpus, as in Corpus\('en', sentences\), not "):
-        vectors(load(tiny("bert")), given)
+        vectors(stack, given, unit=unit)
+    assert torch.equal(vectors(stack, TEXT), vectors(stack, Corpus("en", TEXT)))
     with pytest.raises(InputError, match="the corpus of en is one text; give a list of sentences"):
         Corpus("en", "the cat")
 

@@ -9,7 +9,7 @@ batch a sentence shares changes nothing but rounding.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 import torch
@@ -169,7 +169,7 @@ def stream(
 
 def vectors(
     stack: Stack | Chain,
-    corpus: Corpus,
+    corpus: Corpus | Sequence[str],
     *,
     layers: Sequence[int] | None = None,
     unit: Unit = "sentence",
@@ -183,7 +183,7 @@ def vectors(
 
     Args:
         stack: the model.
-        corpus: the text.
+        corpus: the text; a list of sentences will do, unless the unit is "word", which asks for their language.
         layers: cuts, default all.
         unit: "sentence" (made of its tokens as `pooling` says), "first" (the first token of a sentence, as [CLS] is in
             many models), "word" or "token" (content tokens in order).
@@ -195,7 +195,10 @@ def vectors(
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
     """
+    if isinstance(corpus, list | tuple) and unit != "word":
+        corpus = Corpus("", list(corpus))
     check_corpus(corpus)
+    corpus = cast(Corpus, corpus)
     require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
     chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool, pooling=pooling)
     return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
