@@ -59,7 +59,8 @@ def thinking(parts: Sequence[Curve], task: str, pivot: str) -> Iterator[str]:
     asked, top, name = words["target"], words["target"].at[-1], TASKS[task]
     basis = f"{curves.span_of(asked.counts)} prompts each, {asked.members} pair{'s' * (asked.members > 1)} of languages"
     if task == "cloze":
-        basis = f"{curves.span_of(asked.counts)} prompts each, {asked.members} language{'s' * (asked.members > 1)}"
+        count = len({part.target for part in select(parts, measure="word_probability", task=task)})  # texts may be more
+        basis = f"{curves.span_of(asked.counts)} prompts each, {count} language{'s' * (count > 1)}"
     opening = f"{name} ({basis}): at layer {top} the word asked for has a probability of {asked.say(top)}"
     able = asked.readings[top].low > asked.readings[top].floor
     yield f"{opening}." if able else f"{opening}: the model cannot do this, and what it says on the way means little."
