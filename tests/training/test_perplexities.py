@@ -248,6 +248,12 @@ def test_perplexity_of_a_decoder_by_hand(family, pack):
         assert (one["n"], one["method"]) == (len(nats), "causal")
 
 
+def test_sentences_of_one_token_say_nothing_of_a_decoder():
+    alone = Sentences("nl", "short", np.array([7, 8], dtype=np.int32), np.array([1, 1]), 2, 2, 0)
+    with pytest.raises(InputError, match="has no token that could be predicted; give other text"):
+        probe(tiny_masked_lm("llama"), [alone], masking=CAUSAL)
+
+
 def test_others_are_pooled_from_sums():
     model = tiny_masked_lm()
     found = list(probe(model).take())

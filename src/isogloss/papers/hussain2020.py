@@ -77,7 +77,8 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         "others": {other: texts.path(f"{other}.txt") for other in scale.others},
         **{"native": native, "held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate},
         **{"sample_seed": 0, "probe": scale.every, "distance": scale.distance, "words": scale.words},
-        **{"attention": scale.attention, "checkpoint": 1250},
+        "attention": scale.attention,
+        "checkpoint": 1250,
     }
     asked = [*DEFECTS, "all"] if scale.legacy == "each" else [scale.legacy] if scale.legacy else []
     spoilt = [("", {}), *(paper.with_defects(each, DEFECTS) for each in asked)]

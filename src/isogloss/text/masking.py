@@ -59,6 +59,8 @@ class Masking:
         )
         few = "" if limit is None else f" in its first {limit} sentences"
         title = f"{sentences.name} ({sentences.language})" if sentences.name else f"of {sentences.language}"
+        if self.causal and len(sentences) and int(sentences.lengths[:limit].max()) < 2:
+            first = 0  # no token has one before it
         asked = "predicted" if self.causal else "masked"
         require(first, f"the corpus {title} has no token that could be {asked}{few}; give other text")
         return counted
