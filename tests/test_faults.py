@@ -617,5 +617,5 @@ def test_memory_of_a_command_does_not_grow_with_the_shapes_it_has_seen():
     """What oneDNN kept of each shape held the heap open: `map` took 1,159 MB where 753 are enough."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ONEDNN")}
     done = subprocess.run([sys.executable, "-c", SHAPES_SEEN_ONCE], capture_output=True, text=True, env=environment)
-    # In MB: 133 to 138 with what oneDNN keeps; without, 12, 25 or 38, as one to three of the largest tensors stay behind.
+    # In MB: 133 to 138 with what oneDNN keeps; without, 12, 25 or 38, as up to three large tensors stay behind.
     assert float(done.stdout.split()[-1]) < 70, done.stdout + done.stderr
