@@ -1,11 +1,15 @@
-"""Rows full of text give the same scores without a mask and with rotary positions from a table."""
+"""Rows full of text give the same scores without a mask and with rotary positions from a table.
+
+Products of float32 matrices that are read on a CPU are oneDNN's, and as exact as torch's own.
+"""
 
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM
 
+from isogloss.stack import packing
 from isogloss.stack.families import FAMILIES
-from isogloss.stack.packing import WHOLE, unpadded
+from isogloss.stack.packing import WHOLE, float32_products, packed, packed_arguments, packed_positions, unpadded
 from isogloss.training.language_modelling import scores
 from tiny_models import ENCODERS, states_at, tiny_config
 
@@ -59,3 +63,40 @@ def test_the_model_is_as_before_afterwards_even_after_an_error():
         assert model.model.rotary_emb is not rotary
         raise RuntimeError
     assert model.model.rotary_emb is rotary and model.config._attn_implementation == attention
+
+
+def precision():
+    return torch.backends.mkldnn.matmul.fp32_precision
+
+
+@pytest.mark.parametrize("by_onednn", [True, False])
+def test_float32_products_are_exact_on_any_machine(by_onednn):
+    generator = torch.Generator().manual_seed(0)
+    x, weight = (torch.randn(size, 384, generator=generator) for size in (501, 640))
+    with float32_products(by_onednn=by_onednn):
+        given = torch.nn.functional.linear(x, weight)
+    exact = x.double() @ weight.double().T
+    assert float((given - exact).norm() / exact.norm()) < 1e-6  # 2e-3 where they are rounded to bfloat16
+
+
+@pytest.mark.parametrize(
+    ("exact", "grad", "seen"),
+    [(True, False, {"linear": "bf16", "attention": "ieee"}), (True, True, {"linear": "none", "attention": "ieee"}),
+     (False, False, {"linear": "none", "attention": "none"})],
+)  # fmt: skip
+def test_linear_layers_are_onednn_s_where_it_is_exact_and_nothing_learns(monkeypatch, exact, grad, seen):
+    met, attention = {}, packing.scaled_dot_product_attention
+
+    def attend(*args, **kwargs):
+        met["attention"] = precision()
+        return attention(*args, **kwargs)
+
+    monkeypatch.setattr(packing, "_onednn_is_exact", lambda: exact)
+    monkeypatch.setattr(packing, "scaled_dot_product_attention", attend)
+    model = model_of("bert").base_model
+    model.encoder.layer[0].output.dense.register_forward_hook(lambda *_: met.update(linear=precision()))
+    positions, borders = packed_positions(torch.tensor([4, 3]), tokens=7, first=0)
+    with torch.set_grad_enabled(grad), packed(model):
+        model(torch.arange(5, 12)[None], **packed_arguments(FAMILIES["bert"], positions, borders, 4))
+    assert met == seen
+    assert precision() == "none"
