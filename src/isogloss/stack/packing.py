@@ -106,8 +106,8 @@ def whole_attention(
 @contextmanager
 def packed(model: Any) -> Iterator[None]:
     """Run a model's attention packed inside the block, and as before after it; what is only read on a CPU, faster."""
-    reads = next(model.parameters()).device.type == "cpu" and not torch.is_grad_enabled()
-    with _attending([model], NAME, packed_attention), float32_products(by_onednn=True) if reads else nullcontext():
+    learns = torch.is_grad_enabled()
+    with _attending([model], NAME, packed_attention), nullcontext() if learns else float32_products(by_onednn=True):
         yield
 
 

@@ -97,14 +97,11 @@ class Stack:
     def packs(self) -> bool:
         """Whether sentences run end to end without padding, where the family allows.
 
-        On a GPU in half precision, for which there is a kernel; encoders on a CPU, too; or as `pack` says.
+        On a CPU; on a GPU in half precision, for which there is a kernel; or as `pack` says.
         """
-        if self.pack is not None:
-            return self.family.packs and self.pack
         half = self.dtype in (torch.float16, torch.bfloat16)
-        if self.device.type == "cpu":
-            return self.family.packs and self.family.kind == "encoder"
-        return self.family.packs and self.device.type == "cuda" and half
+        fast = self.device.type == "cpu" or (self.device.type == "cuda" and half)
+        return self.family.packs and (fast if self.pack is None else self.pack)
 
     @property
     def tables(self) -> bool:

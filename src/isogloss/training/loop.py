@@ -31,7 +31,7 @@ from isogloss.files import clear_leftovers, whole_folder, write_text
 from isogloss.progress import progress
 from isogloss.seeds import seed_of, seeded
 from isogloss.stack.load import STEP_FILE
-from isogloss.stack.packing import cudnn_attention
+from isogloss.stack.packing import cudnn_attention, float32_products
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.cuda_graphs import CapturedUpdates, CudaGraphs
@@ -267,7 +267,11 @@ class Training:
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
-        with seeded(seed_of(settings.seed, "dropout", self.step, self.processes.rank), self.processes.device):
+        device = self.processes.device
+        with (
+            seeded(seed_of(settings.seed, "dropout", self.step, self.processes.rank), device),
+            float32_products(by_onednn=True) if device.type == "cpu" else nullcontext(),
+        ):
             if self._graphs is None:
                 self._learn(parts)
             else:

@@ -73,7 +73,8 @@ class Lens:
     """
 
     def __init__(self, stack: Stack, layers: Sequence[int], scripts: Sequence[str]) -> None:
-        self.stack, self.layers, self.scripts = stack, sorted(layers), scripts
+        # Not packed, but by the model's own attention: so the top cut gives the model's own scores to the last bit.
+        self.stack, self.layers, self.scripts = replace(stack, pack=False), sorted(layers), scripts
         self.head, self.causal = head_of(stack), stack.causal
         self.size = len(stack.language_model.get_output_embeddings().weight)
         texts = (piece_bytes(stack.tokenizer) + [b""] * self.size)[: self.size]
