@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.stack.families import TESTED, Family, without_cache
-from isogloss.stack.packing import packed, packed_arguments, packed_positions
+from isogloss.stack.packing import packed, packed_arguments, packed_positions, packing_pays
 from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
@@ -95,13 +95,8 @@ class Stack:
 
     @property
     def packs(self) -> bool:
-        """Whether sentences run end to end without padding, where the family allows.
-
-        On a CPU; on a GPU in half precision, for which there is a kernel; or as `pack` says.
-        """
-        half = self.dtype in (torch.float16, torch.bfloat16)
-        fast = self.device.type == "cpu" or (self.device.type == "cuda" and half)
-        return self.family.packs and (fast if self.pack is None else self.pack)
+        """Whether sentences run end to end without padding, where the family allows: as `pack` says, or if it pays."""
+        return self.family.packs and (packing_pays(self.device, self.dtype) if self.pack is None else self.pack)
 
     @property
     def tables(self) -> bool:

@@ -1,9 +1,9 @@
 """Perplexity of held-out text: a probe over the steps of training.
 
 `perplexity_probe` predicts the same tokens of every sentence each time it is taken: masked ones, or in a decoder every
-content token after the first. Three defects of the code of
-Hussain & Dudev (2020) can be switched on, to see what each does to a curve: padding that is attended to
-(`attend_padding`), an evaluation that stops early (`limit`), and masks redrawn at each evaluation (`redraw`).
+content token after the first. Three defects of the code of Hussain & Dudev (2020) can be switched on, to see what each
+does to a curve: padding that is attended to (`attend_padding`), an evaluation that stops early (`limit`), and masks
+redrawn at each evaluation (`redraw`).
 
 Sentences are laid out in one of two ways that give the same numbers: packed, the sentences of a batch end to end in one
 row, with attention that stops at their borders; and padded, one sentence a row, of similar length. Ids, masks and
@@ -26,7 +26,7 @@ from isogloss.measures.statistics import PARTS
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, without_cache
 from isogloss.stack.head import scores
-from isogloss.stack.packing import packed
+from isogloss.stack.packing import packed, packing_pays
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import Sentences, batch_tokens, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
@@ -57,11 +57,10 @@ def perplexity_probe(
     """Perplexity of language models on sentences, corpus by corpus, per token, word and character.
 
     model: a `...ForMaskedLM`, or a `...ForCausalLM` where the masking is causal; or one for each language by its code,
-    all of one family; masking: likewise. dtype: of
-    autocast, none if absent. tokens: of a batch, which bounds memory; the default suits the device. pack: sentences lie
-    end to end; by default in half precision on a GPU, where the family allows. None of these changes more than
-    rounding, for the masks of a sentence are a function of the seed, its corpus (language and name) and its number
-    there.
+    all of one family; masking: likewise. dtype: of autocast, none if absent. tokens: of a batch, which bounds memory;
+    the default suits the device. pack: sentences lie end to end; by default where that pays and the family allows. None
+    of these changes more than rounding, for the masks of a sentence are a function of the seed, its corpus (language
+    and name) and its number there.
 
     limit: only the first so many sentences of each corpus; `n`, the predicted tokens, tells. attend_padding: no
     attention mask is given, and batches are `rows` neighbours of the corpus, since their padding now matters.
@@ -87,11 +86,10 @@ def perplexity_probe(
         why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
-        half = (dtype or next(models[0].parameters()).dtype) in (torch.float16, torch.bfloat16)
-        pack = packs and not attend_padding and half and device.type == "cuda"
+        pack = packs and not attend_padding and packing_pays(device, dtype or next(models[0].parameters()).dtype)
     # Only its first position is asked for, where sentences lie end to end.
     stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
-    padding, room = padding_id(models[0]), tokens or batch_tokens(device, padded=True)
+    padding, room = padding_id(models[0]), tokens or batch_tokens(device, padded=not pack)
 
     def prepare(corpus: Sentences, *number: int) -> Iterator[AskedBatch]:
         """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
