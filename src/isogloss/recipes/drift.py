@@ -248,8 +248,11 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 def sentence_training(
     model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
-    """The training of a model on sentences; on a GPU, updates are replayed as CUDA graphs where they can be."""
-    table = stack.device.type == "cuda" and stack.tables and not attend_padding
+    """The training of a model on sentences, several to a row where they can be: less padding, and few shapes.
+
+    So updates on a GPU can be replayed as CUDA graphs.
+    """
+    table = stack.tables and not attend_padding
     how: dict[str, Any] = {"attend_padding": attend_padding, "table": table}
     how["masking"] = masking_of(stack.tokenizer, causal=stack.causal)
     objective = sentence_modelling(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
