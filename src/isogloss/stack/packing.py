@@ -111,8 +111,8 @@ def packing_pays(device: torch.device, dtype: torch.dtype) -> bool:
 @contextmanager
 def packed(model: Any) -> Iterator[None]:
     """Run a model's attention packed inside the block, and as before after it; what is only read on a CPU, faster."""
-    learns = torch.is_grad_enabled()
-    with _attending([model], NAME, packed_attention), nullcontext() if learns else float32_products(by_onednn=True):
+    faster = not torch.is_grad_enabled() and not next(model.parameters()).is_cuda
+    with _attending([model], NAME, packed_attention), float32_products(by_onednn=True) if faster else nullcontext():
         yield
 
 
