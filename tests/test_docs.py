@@ -78,7 +78,7 @@ def test_lists_of_recipes_and_results_are_whole():
 
 
 def test_numbers_with_intervals_on_the_page_of_papers_are_those_of_the_results():
-    sources = [*ROOT.glob("results/*2*/summary.txt"), ROOT / "results" / "mini" / "README.md"]
+    sources = [*ROOT.glob("results/*2*/**/summary.txt"), ROOT / "results" / "mini" / "README.md"]
     known = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     quoted = re.findall(r"[-+]?[\d.]+ \[[^\]]+\](?!\()", TEXTS["papers.md"])
     assert len(quoted) > 20 and [number for number in quoted if number not in known] == []
