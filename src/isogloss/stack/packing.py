@@ -122,8 +122,8 @@ def float32_products(*, by_onednn: bool) -> Iterator[None]:
 
     MKL is torch's own choice, and makes little use of the wide registers of AMD's processors: 230 GFLOP/s on two cores
     of an EPYC 9005, where oneDNN reaches 500 with products as large as those of linear layers. With the small ones of
-    attention it takes five times as long. The switch is torch's leave to round to bfloat16. Only processors with
-    matrix units make use of that; there, and in a torch older than the switch, nothing is changed.
+    attention it takes five times as long. The switch is torch's leave to round to bfloat16. Where a processor makes use
+    of that (those with matrix units may), and in a torch older than the switch, nothing is changed.
     """
     if _onednn_is_exact():
         with swapped([(SWITCH, "fp32_precision", "bf16" if by_onednn else "ieee")]):
