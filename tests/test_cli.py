@@ -1,6 +1,5 @@
 """The command line as a user meets it: what it prints, what it leaves behind, and one sentence for each mistake."""
 
-import os
 import shutil
 import signal
 import time
@@ -325,16 +324,6 @@ def test_version_and_help_show_an_example(isogloss):
     for command in (("map",), ("report",), ("data", "list"), ("data", "check")):
         code, shown, _ = isogloss(*command, "--help")
         assert code == 0 and "Example: isogloss" in shown
-
-
-def test_threads_that_wait_leave_their_core_unless_the_user_says_otherwise(isogloss, monkeypatch):
-    """Where another program kept one of two cores busy, the demo took over nine minutes in place of one."""
-    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
-    isogloss("--version")
-    assert os.environ["GOMP_SPINCOUNT"] == "10000"
-    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
-    isogloss("--version")
-    assert os.environ["GOMP_SPINCOUNT"] == "7"
 
 
 def test_data_list_and_check(isogloss, tmp_path):

@@ -424,9 +424,6 @@ def main() -> None:
     # oneDNN keeps what it makes for each shape of a tensor, up to 1,024. Batches of text have ever new shapes, and what
     # is kept lies between their tensors on the heap, so that their memory cannot be used again: it grew with the text.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
-    # A thread that waits for another keeps its core busy for milliseconds. Where other programs run, the one it waits
-    # for has no core meanwhile: with one of two cores taken, the demo took over nine minutes in place of one.
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     try:
         # Schedulers end a command with SIGTERM; as an interrupt, it closes what is open.
         with ended_in_order():
