@@ -1,5 +1,6 @@
 """The command line as a user meets it: what it prints, what it leaves behind, and one sentence for each mistake."""
 
+import os
 import shutil
 import signal
 import time
@@ -324,6 +325,17 @@ def test_version_and_help_show_an_example(isogloss):
     for command in (("map",), ("report",), ("data", "list"), ("data", "check")):
         code, shown, _ = isogloss(*command, "--help")
         assert code == 0 and "Example: isogloss" in shown
+
+
+def test_waiting_threads_sleep_only_if_other_programs_use_all_cores(isogloss, monkeypatch):
+    """Beside two trainings on two cores the demo took three times as long while its threads kept spinning."""
+    for load, before, after in ((0.5, None, None), (1.0, None, "passive"), (1.0, "active", "active")):
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load * (os.cpu_count() or 1), 0.0, 0.0))
+        monkeypatch.setenv("OMP_WAIT_POLICY", before or "")
+        if before is None:
+            monkeypatch.delenv("OMP_WAIT_POLICY")
+        isogloss("--version")
+        assert os.environ.get("OMP_WAIT_POLICY") == after
 
 
 def test_data_list_and_check(isogloss, tmp_path):

@@ -424,6 +424,10 @@ def main() -> None:
     # oneDNN keeps what it makes for each shape of a tensor, up to 1,024. Batches of text have ever new shapes, and what
     # is kept lies between their tensors on the heap, so that their memory cannot be used again: it grew with the text.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
+    # Threads that wait for each other keep their cores busy. If other programs use all cores, the thread that is waited
+    # for cannot run meanwhile: beside two trainings on two cores, the demo took three times as long.
+    if hasattr(os, "getloadavg") and os.getloadavg()[0] >= (os.cpu_count() or 1):
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
         # Schedulers end a command with SIGTERM; as an interrupt, it closes what is open.
         with ended_in_order():
