@@ -1,4 +1,4 @@
-"""Stacks of layers: load one, read its cuts, slice, chain, freeze and re-initialise."""
+"""Stacks of layers: load one, read its cuts, slice, chain, freeze and reinitialise."""
 
 from isogloss.stack.edit import freeze as freeze, reinitialise as reinitialise
 from isogloss.stack.families import FAMILIES as FAMILIES, Family as Family

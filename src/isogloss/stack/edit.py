@@ -1,4 +1,4 @@
-"""Freezing, re-initialising and replacing blocks of a stack, by exact layer numbers, and adapters in them."""
+"""Freeze, reinitialise and replace blocks of a stack by exact layer numbers, and add adapters to them."""
 
 import copy
 from collections.abc import Iterable
@@ -18,15 +18,15 @@ INITIALISERS = (OWN, TORCH)
 
 
 def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
-    """Freeze the embeddings and blocks 1..n; the rest of the stack trains.
+    """Freeze the embeddings and blocks 1..n in place; the rest of the stack is trained.
 
-    n = 0 freezes the embeddings only, n = -1 nothing. until: blocks above it are frozen, too. Sets `requires_grad` on
-    the stack's own weights and returns the stack. An output head tied to the embeddings is frozen with them.
+    n = 0 freezes the embeddings only, n = -1 nothing. until: blocks above it are frozen as well. Sets `requires_grad`
+    on the stack's own weights and returns the stack. An output head tied to the embeddings is frozen with them.
     """
     require(-1 <= n <= stack.last, f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
     blocks = stack.model.get_submodule(stack.family.blocks)
     stack.model.requires_grad_(n < 0)
-    # Whatever is neither block, last norm nor pooler feeds the lowest blocks, position biases included.
+    # All modules except blocks, final norm and pooler count as embeddings, including position biases.
     modules = dict(stack.model.named_modules())
     above = (modules[path] for path in (stack.family.norm, "pooler") if path in modules)
     for part in (*blocks[max(n, 0) :], *above):
@@ -45,13 +45,13 @@ def reinitialise(
     initialiser: str = OWN,
     in_place: bool = False,
 ) -> Stack:
-    """A copy of the stack with fresh weights in these blocks (numbered from 1), as the model's own class draws them.
+    """Return a copy of the stack with these blocks (numbered from 1) reinitialised by the model's own class.
 
-    initialiser: `own`, or `torch` for blocks as PyTorch's modules draw themselves: uniform within 1/sqrt(inputs),
-    biases too, instead of N(0, 0.02) and 0. That is what the re-release of Muller et al. (2021) does unawares.
-    Everything else keeps its values bit for bit; the draw depends on the seed alone and the global random state is
-    left as it was. in_place: the fresh weights are written into the stack's own model, and the stack is returned; an
-    optimiser or a head that holds these weights goes on holding them.
+    initialiser: `own`, or `torch` for the defaults of PyTorch's modules: uniform within 1/sqrt(inputs), also for
+    biases, instead of N(0, 0.02) and 0. The re-released code of Muller et al. (2021) does this inadvertently. All other
+    weights are unchanged; the draw depends on the seed alone and the global random state is left unchanged. in_place:
+    write the fresh weights into the stack's own model and return the stack, so that an optimiser or a head keeps its
+    references to these weights.
     """
     numbers = sorted(set(blocks))
     if numbers and not 1 <= numbers[0] <= numbers[-1] <= stack.last:
@@ -71,7 +71,7 @@ def reinitialise(
 
 
 def _copy_lower(source: nn.Module, target: nn.Module, stack: Stack, blocks: Iterable[int], *, embeddings: bool) -> None:
-    """Copy the weights of some blocks, numbered from 0, and with `embeddings` of what lies below all blocks."""
+    """Copy the weights of some blocks, numbered from 0, and with `embeddings` those of all modules below the blocks."""
     weights = source.state_dict()
     chosen = tuple(f"{stack.family.blocks}.{number}." for number in blocks)
     above = tuple(f"{name}." for name in (stack.family.norm, "pooler") if name)
@@ -83,17 +83,17 @@ def _copy_lower(source: nn.Module, target: nn.Module, stack: Stack, blocks: Iter
 
 
 def add_adapters(stack: Stack, rank: int, *, seed: int) -> None:
-    """Put low-rank adapters (LoRA, Hu et al. 2022) beside every matrix of the blocks, in the stack's own model.
+    """Add low-rank adapters (LoRA, Hu et al. 2022) to every matrix of the blocks, in place.
 
-    To the output W x of a matrix is added 2 B A x, with A (rank, inputs) drawn from the seed and B (outputs, rank) zero
-    at first, so that the model begins as it was. Needs the package `peft`.
+    The output of a matrix becomes W x + 2 B A x, with A (rank, inputs) drawn from the seed and B (outputs, rank)
+    initially zero, so that the model is unchanged at first. Requires the package `peft`.
     """
     require(find_spec("peft"), "the plan lora needs the package peft, which is not here: pip install 'isogloss[lora]'")
     from peft import LoraConfig, inject_adapter_in_model
 
     inside = {path: type(module).__name__ for path, module in stack.model.named_modules()}
     matrices = [path for path, kind in inside.items() if kind in ("Linear", "Conv1D")]
-    turned = "Conv1D" in inside.values()  # in which GPT-2 keeps its matrices
+    turned = "Conv1D" in inside.values()  # the transposed matrices of GPT-2
     chosen = [path for path in matrices if path.startswith(f"{stack.family.blocks}.")]
     config = LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=chosen, fan_in_fan_out=turned)
     with seeded(seed):
@@ -101,13 +101,13 @@ def add_adapters(stack: Stack, rank: int, *, seed: int) -> None:
 
 
 def train_adapters_only(model: nn.Module) -> None:
-    """Freeze every weight of a model that is no adapter; which adapters train stays as it is."""
+    """Freeze every weight of a model except its adapters, whose `requires_grad` is unchanged."""
     for name, weight in model.named_parameters():
         weight.requires_grad_(weight.requires_grad and ".lora_" in name)
 
 
 def merged(model: Any) -> Any:
-    """The model without adapters, which are added to its weights: a copy, or the model itself where it has none."""
+    """Merge adapters into the weights: returns a copy without adapters, or the model itself if it has none."""
     adapted = [path for path, module in model.named_modules() if hasattr(module, "lora_A")]
     model = copy.deepcopy(model) if adapted else model
     for path in adapted:
@@ -118,7 +118,7 @@ def merged(model: Any) -> Any:
 
 
 def without_dropout(model: nn.Module) -> None:
-    """Set every dropout of a model to 0: its dropout modules, and the numbers that fused attention is given."""
+    """Set every dropout of a model to 0: its dropout modules, and the attributes that fused attention reads."""
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
@@ -128,18 +128,18 @@ def without_dropout(model: nn.Module) -> None:
 
 
 def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack:
-    """A new stack: embeddings and blocks 1 to `cut` of a whole encoder, and `count` fresh blocks of its kind above.
+    """A new stack of the embeddings and blocks 1 to `cut` of a whole encoder, with `count` fresh blocks above them.
 
-    The lower part is a copy, equal to the bit; blocks above it, and a final norm where the model has one, are as the
-    model's own class draws them, from the seed alone; the global random state is left as it was. Its depth is
-    cut + count, whatever the depth of the model was.
+    The lower part is an exact copy; the blocks above it, and a final norm if the model has one, are initialised by the
+    model's own class from the seed alone; the global random state is left unchanged. Its depth is cut + count, whatever
+    the depth of the model was.
 
     >>> with_fresh_blocks(stack, 4, count=4, seed=0).cuts  # doctest: +SKIP
     range(0, 9)
     """
     config = stack.model.config
     facts = config.to_dict()
-    for listed in ("layer_types", "transformers_version", "model_type"):  # what is listed by block is as its class says
+    for listed in ("layer_types", "transformers_version", "model_type"):  # per-block lists take the class's defaults
         facts.pop(listed, None)
     facts[next(name for name in ("num_hidden_layers", "n_layers") if name in facts)] = cut + count
     deep = type(config)(**facts)

@@ -1,10 +1,10 @@
-"""Where a `transformers` model keeps its embeddings, blocks and last norm, and configurations for new encoders.
+"""Where a `transformers` model keeps its embeddings, blocks and final norm, and configurations for new encoders.
 
-A `Family` is all it takes to read, cut and re-join a model. `discover` finds it in the model itself, by what its
-modules compute. The families that can be trained have a row in `families.toml`, which also says what cannot be found
-in a base model, such as the masked-LM head. Paths are attribute names below the base model (`AutoModel`), below its
-encoder for an encoder-decoder; those of a masked-LM head are below the `...ForMaskedLM`. `configure` makes the
-configuration of a new encoder from the few numbers that give one its shape.
+A `Family` contains everything needed to read, cut and re-join a model. `discover` derives it from the model itself, by
+what its modules compute. The families that can be trained have a row in `families.toml`, which also lists what cannot
+be found in a base model, such as the masked-LM head. Paths are attribute names below the base model (`AutoModel`), or
+below its encoder for an encoder-decoder; those of a masked-LM head are below the `...ForMaskedLM`. `configure` creates
+the configuration of a new encoder from its depth, width and number of heads.
 """
 
 import json
@@ -27,21 +27,20 @@ Kind = Literal["encoder", "decoder", "encoder-decoder"]
 
 @dataclass(frozen=True)
 class Family:
-    """Where things are in one architecture.
+    """Where the parts of one architecture are.
 
-    blocks: path of the list of blocks. entry: the module that takes cut 0 where that is not the first block; such a
-    model always runs whole (blocks of XLM are no modules, only their last norms are). embeddings: modules applied in
+    blocks: path of the list of blocks. entry: the module whose input is cut 0, if that is not the first block; such a
+    model always runs whole (in XLM a block is not a module, only its last norm is). embeddings: modules applied in
     turn, whose last output is cut 0. norm: the norm after the last block of pre-norm models, which is not part of any
     cut. packs: attention runs through `transformers`' attention interface and takes explicit positions, so sentences
-    can lie end to end. first_position: position of the first token, "padding" where positions start after the padding
-    index. rotary: the module that gives rotary positions. token_types: takes `token_type_ids`. attention: path, within
-    a block, of the last projection of its attention, whose output is added to the residual; None: not read.
-    kind: the encoder of an encoder-decoder is read, not cut. cuts: whether the model takes hidden states at any cut.
-    head: the modules of the masked-LM head, applied in turn to the base model's output, the last of which leaves scores
-    over the vocabulary; empty where the family has none that is known. transform: the parts of that head before its
-    output layer, which know no vocabulary.
-    feedforward, dropout: fields of the configuration for the width inside the layers and for every dropout. fields:
-    those of new encoders that differ from the default of `transformers`.
+    can be packed. first_position: position of the first token, "padding" if positions start after the padding index.
+    rotary: the module that computes rotary positions. token_types: whether the model takes `token_type_ids`. attention:
+    path, within a block, of the last projection of its attention, whose output is added to the residual; None: not
+    read. kind: of an encoder-decoder, the encoder can be read, but not cut. cuts: whether the model takes hidden states
+    at any cut. head: the modules of the masked-LM head, applied in turn to the base model's output, the last of which
+    returns logits; empty if the family has no known head. transform: the parts of that head before its output layer,
+    which do not depend on the vocabulary. feedforward, dropout: fields of the configuration for the feed-forward width
+    and for every dropout. fields: values for new encoders that differ from the defaults of `transformers`.
     """
 
     blocks: str
@@ -63,7 +62,7 @@ class Family:
 
 
 def _read_table() -> dict[str, Family]:
-    """Every row of `families.toml`, by the name of the family."""
+    """Read the rows of `families.toml`, by the name of the family."""
     table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
     def facts(name: str) -> dict[str, Any]:
@@ -74,23 +73,23 @@ def _read_table() -> dict[str, Family]:
 
 
 def _frozen(fact: Any) -> Any:
-    """A list, and every list in it, as a tuple."""
+    """Convert a list, and every list in it, into a tuple."""
     return tuple(map(_frozen, fact)) if isinstance(fact, list) else fact
 
 
 TESTED = _read_table()
-"""The rows of the table, compared with `hidden_states` by the tests; other families are compared when loaded."""
+"""The rows of the table, checked against `hidden_states` by the tests; other families are checked when loaded."""
 FAMILIES = dict(TESTED)
-"""Families by `model_type`. One of your own goes here: `FAMILIES["my_type"] = Family(blocks="layers", ...)`."""
+"""Families by `model_type`. Register a new one with `FAMILIES["my_type"] = Family(blocks="layers", ...)`."""
 
 
 def discover(model: Any, ids: Tensor) -> Family:
-    """Where a base model keeps its parts, by what its modules take and give while it reads ids (1, tokens).
+    """Find the parts of a base model from the inputs and outputs of its modules when it runs on ids (1, tokens).
 
-    The blocks are the list whose outputs are `hidden_states`, one by one. The embeddings are the module around the
-    token embeddings that gives the input of the first block; where there is none (a scale or positions are added later)
-    the model cannot be cut. The last norm is what turns the output of the last block into `last_hidden_state`. A model
-    is a decoder if another last token changes no state before it. `packs` is only a first guess.
+    The blocks are the module list whose outputs are `hidden_states`, one by one. The embeddings are the module around
+    the token embeddings that outputs the input of the first block; without one (a scale or positions are applied later)
+    the model cannot be cut. The final norm is the module that maps the output of the last block to `last_hidden_state`.
+    A model is a decoder if changing the last token changes no state before it. `packs` is only a first guess.
     """
     taken: dict[str, Any] = {}
     given: dict[str, Any] = {}
@@ -126,10 +125,10 @@ def discover(model: Any, ids: Tensor) -> Family:
     other = ids.clone()
     other[0, -1] = ids[0, 0]
     before, after = (state[0, :-1].float() for state in (last, model(input_ids=other, **without_cache(model))[0]))
-    limit = torch.finfo(last.dtype).eps ** 0.75  # rounding alone; most tokens, since one may go to another expert
+    limit = torch.finfo(last.dtype).eps ** 0.75  # rounding error; the median, since a token may go to another expert
     causal = bool(((before - after).norm(dim=-1) / before.norm(dim=-1)).median() <= limit)
     kinds = set(getattr(model.config.get_text_config(), "layer_types", None) or ())
-    # GPT-2 and others, without types of their own, would look them up among the words.
+    # GPT-2 and others have no token types, and would look them up in the word embeddings.
     typed = hasattr(model.config, "type_vocab_size") and "token_type_ids" in signature(model.forward).parameters
     return Family(
         blocks=str(blocks),
@@ -144,17 +143,17 @@ def discover(model: Any, ids: Tensor) -> Family:
 
 
 def _same(x: Any, y: Any) -> bool:
-    """Whether both are tensors, and equal to the bit."""
+    """Whether both are tensors and bitwise equal."""
     return isinstance(x, Tensor) and isinstance(y, Tensor) and x.shape == y.shape and torch.equal(x, y)
 
 
 def without_cache(model: Any) -> dict[str, bool]:
-    """The argument that keeps a decoder from storing keys and values, where its forward pass takes it."""
+    """The argument that stops a decoder from caching keys and values, if its forward pass accepts it."""
     return {"use_cache": False} if "use_cache" in signature(model.forward).parameters else {}
 
 
 def trainable_family(config: Any) -> Family:
-    """The row for a language model's configuration; a family whose head is not known is refused."""
+    """The row for a language model's configuration; raises for a family without a known head."""
     known = {name: family for name, family in FAMILIES.items() if family.head}
     unknown = f"masked-LM training does not know the family {config.model_type!r}"
     require(config.model_type in known, f"{unknown}; choose one of {', '.join(known)}")
@@ -162,7 +161,7 @@ def trainable_family(config: Any) -> Family:
 
 
 def language_model_class(config: Any) -> Any:
-    """The class of `transformers` that makes a new language model of this configuration, with its head."""
+    """The `transformers` class that creates a new language model with a head from this configuration."""
     from transformers import AutoModelForCausalLM, AutoModelForMaskedLM
 
     return AutoModelForCausalLM if trainable_family(config).kind == "decoder" else AutoModelForMaskedLM
@@ -181,10 +180,10 @@ def configure(
     tokenizer: Any = None,
     more: str | Path | None = None,
 ) -> Any:
-    """The configuration of a new encoder; special tokens are the tokenizer's, or BERT's order from 0 on.
+    """Create the configuration of a new encoder, with the tokenizer's special tokens, or BERT's order from 0 on.
 
-    length: the longest input the encoder learns positions for; rotary families take 512 at least. more: a JSON file
-    whose entries override anything.
+    length: the number of positions the encoder learns; at least 512 in rotary families. more: a JSON file whose entries
+    override any field.
     """
     from transformers import AutoConfig
 
@@ -200,7 +199,7 @@ def configure(
         ids[border] = ids[mark] if ids[border] is None else ids[border]
     marks = {f"{name}_token_id": number for name, number in ids.items() if number is not None}
     after_padding = family.first_position == "padding"
-    before = max(2, marks.get("pad_token_id", 1) + 1) if after_padding else 0  # positions no token ever has
+    before = max(2, marks.get("pad_token_id", 1) + 1) if after_padding else 0  # unused positions
     sizes = {
         "vocab_size": vocabulary,
         "hidden_size": width,
@@ -221,36 +220,36 @@ def configure(
 
 
 def _overridden(plain: Any, fields: Mapping[str, Any], more: str | Path, positions: int, vocabulary: int) -> Any:
-    """A configuration with the fields of a JSON file in place of its own; positions, vocabulary: the least it needs."""
+    """Override fields of a configuration by those of a JSON file; positions, vocabulary: the minimum required."""
     from transformers import AutoConfig
 
     with readable(f"--config {more}", "cannot be read as JSON", "give a file with one JSON object"):
-        given = json.loads(Path(more).read_text(encoding="utf-8"))
-    require(isinstance(given, dict), f"--config {more} must hold one JSON object")
-    # Fields the family has not are refused: transformers keeps any name, so a misspelled one would do nothing.
+        overrides = json.loads(Path(more).read_text(encoding="utf-8"))
+    require(isinstance(overrides, dict), f"--config {more} must hold one JSON object")
+    # Unknown fields raise: transformers accepts any name, so a misspelled one would be ignored.
     known = {*plain.to_dict(), *vars(plain), *plain.attribute_map, "dtype", "torch_dtype"}
-    if unknown := [name for name in given if name not in known]:
+    if unknown := [name for name in overrides if name not in known]:
         near = get_close_matches(unknown[0], known, n=1)
         hint = f"; is {near[0]} meant?" if near else ""
         raise InputError(f"--config {more}: {plain.model_type} has no field {unknown[0]}{hint}")
     architecture = plain.model_type
-    if given.pop("model_type", architecture) != architecture:
+    if overrides.pop("model_type", architecture) != architecture:
         raise InputError(f"--config {more} is of another family than --architecture {architecture}")
     try:
-        made = AutoConfig.for_model(architecture, **{**fields, **given})
-        # What is too small would only show as an index out of range, on a GPU as a failed assertion, in training.
-        room, pieces = made.max_position_embeddings, made.vocab_size
+        config = AutoConfig.for_model(architecture, **{**fields, **overrides})
+        # Too small a value would only fail in training, as an index out of range, or on a GPU as a failed assertion.
+        room, pieces = config.max_position_embeddings, config.vocab_size
         require(room >= positions, f"--config {more} gives {room} positions, but --length needs {positions}")
         few = f"--config {more} gives a vocabulary of {pieces}, but the tokenizer has {vocabulary}"
         require(pieces >= vocabulary, f"{few}; leave vocab_size out")
-        width, heads = made.hidden_size, made.num_attention_heads
+        width, heads = config.hidden_size, config.num_attention_heads
         require(width % heads == 0, f"--config {more} gives a width of {width}, no multiple of {heads} heads")
-        with torch.device("meta"):  # an activation that does not exist shows only when layers are made
-            language_model_class(made).from_config(made)
+        with torch.device("meta"):  # an unknown activation raises only when layers are created
+            language_model_class(config).from_config(config)
     except InputError:
         raise
-    except Exception as error:  # what a configuration raises differs by family and version
+    except Exception as error:  # the exception type differs by family and version
         reason = (str(error).strip() or type(error).__name__).splitlines()[-1].strip()
         ending = " is not known" if isinstance(error, KeyError) else ""
         raise InputError(f"--config {more} cannot be used for {architecture}: {reason}{ending}") from error
-    return made
+    return config

@@ -1,7 +1,7 @@
-"""The head of a language model: its scores of given states, of the top cut or of any other.
+"""The head of a language model, applied to the hidden states of any cut.
 
-Read from the states of a cut, the head says what the model would say if it stopped there: they go through the last norm
-and the model's own head (the "logit lens", nostalgebraist 2020), and the top cut gives the model's own logits.
+Applied to the states of a cut, the head predicts what the model would predict if it stopped there: the states go
+through the final norm and the model's head (the "logit lens", nostalgebraist 2020). The top cut gives its own logits.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,18 +17,18 @@ from isogloss.stack.families import FAMILIES
 from isogloss.stack.stack import Stack, graft, measuring
 from isogloss.text.batches import Batch
 
-SCORES_AT_ONCE = 2**25  # numbers: a large vocabulary at every place of a batch would fill the memory
-PROBED = 5  # tokens of the text that a head is checked with
+SCORES_AT_ONCE = 2**25  # logits at a time: a large vocabulary at every token of a batch would fill the memory
+PROBED = 5  # tokens of the text on which a head is checked
 
 Head = Callable[[Tensor], Tensor]
 
 
 def scores(model: Any, states: Tensor) -> Tensor:
-    """What a language model's own head says of these states: (..., width) -> (..., vocabulary), before any softmax.
+    """Logits of a language model's head for given states: (..., width) -> (..., vocabulary).
 
     The states are the base model's output, which in pre-norm families is after the final norm. Families of the table
-    name the modules of their head. Of any other, the model's own forward pass is run with its body swapped for these
-    states, so whatever it does to scores (a bias, a scale, Gemma's soft cap) is done to them.
+    name the modules of their head. For any other, the model's own forward pass runs with its body replaced by the given
+    states, so that everything it applies to logits (a bias, a scale, Gemma's soft cap) is included.
     """
     family = FAMILIES.get(model.config.model_type)
     if family is not None and family.head:
@@ -41,9 +41,9 @@ def scores(model: Any, states: Tensor) -> Tensor:
 
 
 def head_of(stack: Stack) -> Head:
-    """The function from states of a cut, (places, width), to scores over the vocabulary, (places, vocabulary).
+    """The function from states of a cut, (tokens, width), to logits, (tokens, vocabulary).
 
-    Checked on a few made-up tokens: what it says of the top cut are the model's own logits.
+    It is checked on a few made-up tokens: at the top cut it must give the model's own logits.
     """
     model = stack.language_model
     without = f"{stack.name} has no head that predicts words; give a model with its head, or `ig.wrap` such a model"
@@ -70,7 +70,7 @@ def _top_states(stack: Stack, ids: Tensor) -> Tensor:
 
 
 def in_blocks(head: Head, states: Tensor, vocabulary: int) -> Iterator[tuple[slice, Tensor]]:
-    """Scores in float32, (places, vocabulary), of as many places at a time as fit into memory, after their slice."""
+    """Yield slices of the tokens that fit into memory, each with its logits (tokens, vocabulary) in float32."""
     size = max(1, SCORES_AT_ONCE // vocabulary)
     for start in range(0, len(states), size):
         places = slice(start, start + size)
@@ -78,9 +78,9 @@ def in_blocks(head: Head, states: Tensor, vocabulary: int) -> Iterator[tuple[sli
 
 
 def next_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
-    """The content tokens that a decoder can predict, those with a token before them in their sentence.
+    """The content tokens that a decoder can predict: those with a token before them in their sentence.
 
-    Of each: the number of the token before it, its id, and its sentence in the batch, (k,) each.
+    Returns the index of the token before each, its id, and its sentence in the batch, (k,) each.
     """
     sentence = batch.sentence_of_tokens()
     begins = (torch.cumsum(batch.lengths, 0) - batch.lengths)[sentence]
@@ -90,7 +90,7 @@ def next_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
 
 @dataclass
 class _Output(BaseModelOutputWithPast):  # type: ignore[misc]
-    """What a body gives, of which the head reads the states alone; anything else that is asked for is not there."""
+    """The output of a body, of which the head reads the states alone; any other attribute is None."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -99,11 +99,11 @@ class _Output(BaseModelOutputWithPast):  # type: ignore[misc]
 
 
 class _GivenStates(nn.Module):
-    """Stands where the body was, or its half that decodes, and passes the given states on."""
+    """Replaces the body, or its decoder, and returns the given states."""
 
     @property
     def decoder(self) -> nn.Module:
-        """What OPT runs of its body."""
+        """The part of its body that OPT runs."""
         return self
 
     def forward(self, *_: Any, inputs_embeds: Tensor, **__: Any) -> _Output:

@@ -1,7 +1,7 @@
-"""From a name to a Stack: an embedded model, a folder, a GGUF file or a hub id. No pickles, no code from the hub.
+"""Load a Stack by name: an embedded model, a folder, a GGUF file or a hub id. No pickles, no code from the hub.
 
-A tokenizer is loaded without weights by `load_tokenizer`, and a model with the head that predicts words by
-`load_language_model`, or `load_trainable` where it is to be trained.
+`load_tokenizer` loads a tokenizer without weights; `load_language_model` loads a model with its language modelling
+head, and `load_trainable` does so for training.
 """
 
 import copy
@@ -34,12 +34,12 @@ from isogloss.stack.packing import swapped
 from isogloss.stack.stack import Stack, device_of, hash_weights, measuring, weight_of, whole_stack
 from isogloss.text.batches import Batch
 
-STEP_FILE = "step.json"  # beside the weights of a model that was saved while it was trained: where it comes from
-PROBED = [7, 5]  # tokens of the sentences that a model is checked with
-WINDOW = 3  # tokens that its layers with a window see meanwhile, so that windows are checked, too
+STEP_FILE = "step.json"  # beside the weights of a model that was saved during training: its origin
+PROBED = [7, 5]  # lengths of the two sentences on which a model is checked
+WINDOW = 3  # attention window during the check, so that windows are checked as well
 SENTENCE = "The cat sat on the mat, and the dog lay beside it in front of the fire."
-GAIN = 0.2  # nats a token by which the first token must lower the loss of this sentence to be taken for trained
-# Packages that some models need: what each is imported as, and the extra that installs it.
+GAIN = 0.2  # nats per token by which BOS must lower the loss of this sentence to count as trained
+# Packages that some models need: the name under which each is imported, and the extra that installs it.
 OPTIONAL = {
     "sentencepiece": ("sentencepiece", "tokenizers"),
     "protobuf": ("google.protobuf", "tokenizers"),
@@ -47,7 +47,7 @@ OPTIONAL = {
     "gguf": ("gguf", "gguf"),
 }
 SPLIT = "split"  # the device of a model whose blocks are spread over all GPUs, memory and disk
-QUANTISED = {"int8": torch.float16, "int4": torch.bfloat16}  # what bitsandbytes computes in
+QUANTISED = {"int8": torch.float16, "int4": torch.bfloat16}  # the computing precision of bitsandbytes
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -60,25 +60,25 @@ def load(
 ) -> Stack:
     """Load a model as a Stack, in evaluation mode.
 
-    name: an embedded model (`mini`), a folder in `from_pretrained` format, a GGUF file, whose weights are unpacked to
-    the computing precision (`isogloss[gguf]`), or a hub id. A model that memory cannot hold is refused before it is
-    loaded. dtype: computing precision; by default float32 on a CPU, whatever the file holds, and bfloat16 on a GPU.
-    `int8` and `int4` keep the weights so, and compute in half precision (bitsandbytes). device: auto, cpu, cuda or
-    mps; `split` spreads the blocks over all GPUs, and what these cannot hold over memory and then disk.
+    name: an embedded model (`mini`), a folder in `from_pretrained` format, a GGUF file, whose weights are dequantised
+    to the computing precision (`isogloss[gguf]`), or a hub id. A model that does not fit into memory raises an error
+    before it is loaded. dtype: computing precision; by default float32 on a CPU, whatever the file contains, and
+    bfloat16 on a GPU. `int8` and `int4` quantise the weights and compute in half precision (bitsandbytes). device:
+    auto, cpu, cuda or mps; `split` spreads the blocks over all GPUs, then memory, then disk.
     """
     return _load(name, revision, dtype, device)
 
 
 def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
-    """A model in memory as a Stack: any model of `transformers` that reads text, with or without a head.
+    """Create a Stack from a model in memory: any text model of `transformers`, with or without a head.
 
-    Weights are the model's own, so the stack reads what training leaves. Where the parts of the model are is found in
-    it, and compared with its own hidden states; of an encoder-decoder the encoder is read.
+    The stack shares the model's weights, so it reflects later training. The parts of the model are located in it, and
+    the result is compared with its own hidden states; of an encoder-decoder, the encoder is used.
 
     Args:
         model: the model.
-        tokenizer: the tokenizer that it was trained with.
-        name: what tables call it; by default the name it was loaded by, or else its class.
+        tokenizer: the tokenizer with which it was trained.
+        name: its name in tables; by default the name it was loaded by, or else its class.
 
     >>> wrap(AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder))  # doctest: +SKIP
     Stack('folder', cuts 0 to 12, 384 wide, torch.float32, cpu)
@@ -87,11 +87,11 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     name = name or config.name_or_path or type(model).__name__
     half: Kind | None = "encoder-decoder" if config.is_encoder_decoder else None
     base = model.base_model if half is None else model.get_encoder()
-    # The model itself where it has a head that predicts words.
+    # The model itself if it has a language modelling head.
     with_head = None if half or model is base or model.get_output_embeddings() is None else model
     family = FAMILIES.get(config.model_type)
     if family is not None and family.kind == "encoder" and getattr(config, "is_decoder", False):
-        family = None  # a decoder of an encoder's classes
+        family = None  # a decoder that uses an encoder's classes
     if family is not None and family is TESTED.get(config.model_type) and family.kind == "encoder":
         return replace(whole_stack(base, family, tokenizer, name), language_model=with_head)
     modules = (getattr(base, "config", config).get_text_config(), *base.modules())
@@ -99,7 +99,7 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     try:
         with measuring(base), swapped(windows):
             stack = _checked(base, family, half, tokenizer, name)
-    except Exception as error:  # what a forward pass raises has no one class
+    except Exception as error:  # a forward pass may raise any class
         reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(
             f"{name} cannot be read as a stack of layers: {reason}; if you know where its blocks are, say so with "
@@ -109,10 +109,10 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
 
 
 def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: Any, name: str) -> Stack:
-    """The stack of a base model whose cuts equal its own hidden states on two made-up sentences, each read alone.
+    """Create the stack of a base model and check its cuts against the model's hidden states on two made-up sentences.
 
-    family: as it was registered, None for as it is discovered, of this kind if it is known. Sentences end to end and
-    slices are tried as well; where they give other states, the family does not pack, or cannot be cut.
+    family: the registered one, None to discover it; kind: that of a discovered one, if known. Packed sentences and
+    slices are checked as well; if their states differ, the family is marked as not packing, or as not sliceable.
     """
     room = len(model.get_input_embeddings().weight)
     ids = torch.linspace(room // 4, room // 2, sum(PROBED), device=device_of(model)).long()
@@ -126,14 +126,14 @@ def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: An
     last, depth = torch.cat([alone[0] for alone in passes], dim=1)[0], len(states) - 1
 
     def close(x: Tensor, y: Tensor) -> bool:
-        """Whether the tokens of each sentence agree, but for one, which rounding may send to another expert."""
+        """Whether the tokens of each sentence agree, except for one, which rounding may send to another expert."""
         errors = (x.float() - y.float()).norm(dim=-1) / y.float().norm(dim=-1).clamp_min(1e-9)
         limit = torch.finfo(y.dtype).eps ** 0.5
         return all(bool(each.topk(2)[0][1] <= limit) for each in torch.split(errors, PROBED))
 
     def reads(family: Family) -> bool:
         stack = replace(whole_stack(model, family, tokenizer, name), pack=family.packs)
-        cuts = stack.read(batch) | stack.read(batch, [depth // 2])  # a low cut by itself runs fewer blocks
+        cuts = stack.read(batch) | stack.read(batch, [depth // 2])  # a low cut alone runs fewer blocks
         top = stack.head_input(cuts[depth])
         return all(close(cuts[cut], states[cut]) for cut in range(depth)) and close(top, last)
 
@@ -145,7 +145,7 @@ def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: An
     def holds(claim: Callable[[Family], bool], family: Family) -> bool:
         try:
             return claim(family)
-        except Exception:  # whatever a forward pass raises when it is not given what it expects
+        except Exception:  # a forward pass may raise anything on unexpected arguments
             return False
 
     require(reads(replace(family, packs=False)), "its blocks do not give, in a batch, the hidden states of each text")
@@ -156,11 +156,11 @@ def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: An
 
 
 def _with_first_token(stack: Stack, model: Any) -> Stack:
-    """A decoder that was trained with a first token (BOS), with a tokenizer that puts it before every text.
+    """Make the tokenizer of a decoder that was trained with a first token (BOS) put it before every text.
 
-    Most tokenizers do; of one that does not, the stack gets a copy, and a note. A token that ends texts, too, or that
-    the configuration does not name, is left out. Where the model's head is at hand, the loss of a sentence decides:
-    bloom has such a token and was trained without it.
+    Most tokenizers do; if one does not, the stack gets a modified copy and a note. A token that also ends texts, or
+    that the configuration does not name, is not added. If the model's head is available, the loss of a sentence
+    decides: BLOOM has such a token and was trained without it.
     """
     tokenizer, config = stack.tokenizer, stack.model.config.get_text_config()
     number, ending = (getattr(tokenizer, f"{mark}_token_id", None) for mark in ("bos", "eos"))
@@ -173,7 +173,7 @@ def _with_first_token(stack: Stack, model: Any) -> Stack:
     tied = config.tie_word_embeddings and stack.model.get_input_embeddings()
 
     def loss(ids: list[int], before: int) -> float:
-        """Nats a token of the sentence, after its first, with so many tokens before it."""
+        """Nats per token of the sentence, after its first, which is preceded by `before` tokens."""
         tokens, scores = torch.tensor(ids, device=stack.device), weight_of(head or tied, "weight").to(stack.device)
         batch = Batch(tokens, torch.tensor([len(ids)], device=stack.device), *(torch.zeros_like(tokens),) * 4)
         with measuring(stack.model):
@@ -198,10 +198,10 @@ def _prepending(tokenizer: Any) -> Any:
     from tokenizers.processors import Sequence, TemplateProcessing
 
     tokenizer, mark = copy.deepcopy(tokenizer), tokenizer.bos_token
-    machine, marks = tokenizer.backend_tokenizer, [(mark, tokenizer.bos_token_id)]
+    backend, marks = tokenizer.backend_tokenizer, [(mark, tokenizer.bos_token_id)]
     template = TemplateProcessing(single=f"{mark} $A", pair=f"{mark} $A {mark} $B", special_tokens=marks)
-    own = machine.post_processor
-    machine.post_processor = template if own is None else Sequence([own, template])
+    own = backend.post_processor
+    backend.post_processor = template if own is None else Sequence([own, template])
     return tokenizer
 
 
@@ -212,10 +212,10 @@ def load_language_model(
     dtype: str | torch.dtype | None = None,
     device: str | torch.device = "auto",
 ) -> Stack:
-    """Load a model with the head that predicts words: the same as `load`, and its `language_model` is the whole model.
+    """Load a model with its language modelling head: as `load`, with the whole model in `language_model`.
 
-    It is the masked-LM head of families that have one, else that of a decoder. A model without a trained head is
-    refused: a head of random numbers would predict nothing.
+    The head is the masked-LM head of families that have one, otherwise that of a decoder. A model without a trained
+    head raises an error, because a randomly initialised head would predict nothing.
     """
     stack = _load(name, revision, dtype, device, head=True)
     unmasked = f"the tokenizer of {name} has no mask token, which masked-language modelling needs"
@@ -231,10 +231,10 @@ def _load(
     *,
     head: bool = False,
 ) -> Stack:
-    """The stack of a model, where and in which precision it is asked for."""
+    """Load the stack of a model on the given device in the given precision."""
     hardware, placement = choose_device("auto" if device == SPLIT else device), dict[str, Any]()
     if device == SPLIT:
-        folder = tempfile.TemporaryDirectory(prefix="isogloss-")  # for weights that are not in a file as they are used
+        folder = tempfile.TemporaryDirectory(prefix="isogloss-")  # for weights that are stored in another format
         placement = {"device_map": "auto", "offload_folder": folder.name}
     if dtype in QUANTISED:
         missing = f"--dtype {dtype} needs the package bitsandbytes, which is not here: pip install bitsandbytes"
@@ -260,8 +260,8 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
         try:
             if path.is_file() and path.suffix == ".gguf":
                 _name_missing_package(name, "gguf")
-                how = {"gguf_file": path.name, "trust_remote_code": False}
-                tokenizer = AutoTokenizer.from_pretrained(str(path.parent), **how)
+                options = {"gguf_file": path.name, "trust_remote_code": False}
+                tokenizer = AutoTokenizer.from_pretrained(str(path.parent), **options)
             elif path.is_file():
                 tokenizer = PreTrainedTokenizerFast(tokenizer_file=str(path))
             else:
@@ -269,8 +269,8 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
                 tokenizer = AutoTokenizer.from_pretrained(source, revision=revision, trust_remote_code=False)
         except InputError:
             raise
-        except Exception as error:  # what a damaged file makes transformers and tokenizers raise has no one class
-            if any(path.glob("*.model")):  # in an empty folder, too, transformers speaks of sentencepiece
+        except Exception as error:  # transformers and tokenizers raise any class on a damaged file
+            if any(path.glob("*.model")):  # transformers mentions sentencepiece even for an empty folder
                 _name_missing_package(name, str(error))
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise InputError(f"{name} cannot be loaded as a tokenizer: {reason}") from error
@@ -281,21 +281,21 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
 def load_trainable(
     name: str | Path = "mini", revision: str | None = None, *, device: str | torch.device = "auto"
 ) -> tuple[Any, Stack]:
-    """Load a language model to train: `load_language_model` in float32, as the model with its head and its Stack.
+    """Load a language model for training in float32: the model with its head, and its Stack.
 
-    The Stack's weights are the model's own, so it reads what training leaves.
+    The Stack shares the model's weights, so it reflects later training.
     """
     from isogloss.stack.head import head_of
 
     stack = load_language_model(name, revision, dtype=torch.float32, device=choose_device(device))
-    head_of(stack)  # refuses a head that cannot be run on some places alone
+    head_of(stack)  # raises if the head cannot be run on selected tokens
     return stack.language_model, stack
 
 
 def save_language_model(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Write a model with its head and its tokenizer as `from_pretrained` and `load_language_model` read them.
+    """Write a model with its head and its tokenizer in the format of `from_pretrained` and `load_language_model`.
 
-    Adapters are added to the weights.
+    Adapters are merged into the weights.
     """
     with quietly():
         merged(model).save_pretrained(folder)
@@ -303,7 +303,7 @@ def save_language_model(model: Any, tokenizer: Any, folder: Path) -> None:
 
 
 def fingerprint(model: Any, stack: Stack) -> str:
-    """A hash of a language model: of its stack (`Stack.fingerprint`), and of every weight of the head above it."""
+    """A hash of a language model: of its stack (`Stack.fingerprint`) and of every weight of its head."""
     digest = hashlib.sha256(stack.fingerprint.encode())
     hash_weights(digest, model, but=f"{model.base_model_prefix}.")
     return digest.hexdigest()
@@ -312,10 +312,10 @@ def fingerprint(model: Any, stack: Stack) -> str:
 def _read(
     name: str | Path, revision: str | None, dtype: torch.dtype, *, head: bool, **placement: Any
 ) -> tuple[Any, Any]:
-    """A model and its tokenizer; weights that are missing are refused, not invented.
+    """Read a model and its tokenizer; missing weights raise an error instead of being initialised at random.
 
-    head: whether with the head that the family predicts words with. placement: what `from_pretrained` is told of
-    weights that do not go into memory as they are.
+    head: whether to load the language modelling head. placement: arguments of `from_pretrained` for split or quantised
+    weights.
     """
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, AutoTokenizer
     from transformers.models.auto.modeling_auto import MODEL_FOR_MASKED_LM_MAPPING_NAMES
@@ -333,7 +333,7 @@ def _read(
             both = f"{name} is an encoder-decoder, whose encoder predicts no words; give a decoder or a masked LM"
             require(not head or not config.is_encoder_decoder, both)
             numbers = numbers or _count_weights(source, revision, config)
-            if "offload_folder" not in placement or packed_file is not None:  # GGUF files are unpacked in memory
+            if "offload_folder" not in placement or packed_file is not None:  # GGUF files are dequantised in memory
                 _check_memory(name, numbers, dtype, getattr(placement.get("quantization_config"), "load_in_4bit", None))
             stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
             masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
@@ -342,13 +342,13 @@ def _read(
                 source, config=config, dtype=dtype, output_loading_info=True, **stored, **options, **placement
             )
             tokenizer = AutoTokenizer.from_pretrained(source, **options)
-            if packed_file is not None and not placement:  # unpacked, it is a plain model, which can be saved
+            if packed_file is not None and not placement:  # dequantised, it is a plain model, which can be saved
                 del model.hf_quantizer, model.config.quantization_config
         except InputError:
             raise
         except SafetensorError as error:
             raise InputError(f"{source} is damaged or cut off ({error}); copy it again") from error
-        except Exception as error:  # what a damaged folder makes transformers and tokenizers raise has no one class
+        except Exception as error:  # transformers and tokenizers raise any class on a damaged folder
             _name_missing_package(name, str(error))
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             if Path(source).is_dir():
@@ -357,13 +357,13 @@ def _read(
                 f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
                 f"(HF_HUB_OFFLINE and the network decide): {reason}"
             ) from error
-    # Buffers, and tables that are not trained (sinusoidal positions), are computed where they are not stored.
+    # Missing buffers and untrained tables (sinusoidal positions) are computed.
     half = model.get_encoder() if config.is_encoder_decoder else model
     read = {id(weight) for weight in half.parameters()}
     weights = {key for key, weight in model.named_parameters(remove_duplicate=False) if id(weight) in read}
     missing = [key for key in information["missing_keys"] if key in weights and "pooler" not in key]
     if missing:
-        with torch.device("meta"):  # a model that was loaded does not remember what is trained
+        with torch.device("meta"):  # a loaded model does not record which weights are trained
             trained = {key for key, weight in type(model)(config).named_parameters() if weight.requires_grad}
         missing = [key for key in missing if key in trained]
     if missing:
@@ -387,20 +387,20 @@ def _read(
 
 
 def _name_missing_package(name: str | Path, reason: str) -> None:
-    """Where a model could not be read for want of an optional package, say which, and how it is installed."""
+    """Raise with the package and how to install it, if a model could not be read for lack of an optional package."""
     for package, (module, extra) in OPTIONAL.items():
         if package in reason.lower() and find_spec(module) is None:
             raise InputError(f"{name} needs the package {package}, which is not here: pip install 'isogloss[{extra}]'")
 
 
 def _refuse_empty(tokenizer: Any, name: str | Path) -> None:
-    """Refuse what transformers makes where tokenizer files are missing: it knows no word, so all text reads alike."""
+    """Raise for the empty tokenizer that transformers creates if tokenizer files are missing."""
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise InputError(f"{name} has no tokenizer; save the one it was trained with into its folder (tokenizer.json)")
 
 
 def choose_device(device: str | torch.device) -> torch.device:
-    """The device meant: `auto` takes a GPU where there is one."""
+    """Resolve the device: `auto` takes a GPU if there is one."""
     if isinstance(device, torch.device):
         return device
     usable = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
@@ -419,7 +419,7 @@ def choose_device(device: str | torch.device) -> torch.device:
 
 
 def choose_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dtype:
-    """The precision meant: float32 by default, bfloat16 on a GPU."""
+    """Resolve the precision: by default float32, and bfloat16 on a GPU."""
     if isinstance(dtype, torch.dtype):
         return dtype
     if dtype in (None, "auto"):
@@ -429,7 +429,7 @@ def choose_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch
 
 
 def locate(name: str | Path) -> str:
-    """The folder of an embedded or local model, or the name itself when it can only be a hub id."""
+    """The folder of an embedded or local model, or the name itself if it can only be a hub id."""
     embedded = Path(str(files("isogloss") / "models" / str(name)))
     if "/" not in str(name) and (embedded / "config.json").is_file():
         return str(embedded)
@@ -447,7 +447,7 @@ def locate(name: str | Path) -> str:
         if not any(folder.glob("*.safetensors")):
             raise InputError(f"{folder} has no weights in safetensors format (pickled weights are not read)")
         for path in sorted(folder.glob("*.safetensors")):
-            # Of such a file transformers would say that it does not exist.
+            # transformers would report that such a file does not exist.
             require(os.access(path, os.R_OK), f"{path} cannot be read: permission denied")
         return str(folder)
     if folder.suffix == ".gguf" and folder.is_file():
@@ -463,10 +463,10 @@ def locate(name: str | Path) -> str:
 
 
 def _count_weights(source: str, revision: str | None, config: Any) -> int:
-    """How many numbers the weights of a folder are, 0 where it is a name on the hub.
+    """The number of parameters in a folder, 0 for a name on the hub.
 
-    An index that names anything but safetensors beside it is refused, and more layers than there are weights:
-    transformers would read what the index names, pickles too, and build the layers before it looks for their weights.
+    Raises if an index names anything but safetensors files beside it, or if there are more layers than weights:
+    transformers would read any file the index names, even pickles, and build all layers before it looks for weights.
     """
     from transformers.utils import cached_file
 
@@ -478,7 +478,7 @@ def _count_weights(source: str, revision: str | None, config: Any) -> int:
         wrong = [name for name in named if Path(name).name != name or not name.endswith(".safetensors")]
         require(not wrong, f"{index} names {wrong[:1]}; only safetensors files beside it are read")
     tensors, numbers = 0, 0
-    for path in sorted(Path(source).glob("*.safetensors")):  # none where it is a name on the hub
+    for path in sorted(Path(source).glob("*.safetensors")):  # none for a name on the hub
         try:
             with safe_open(path, framework="pt") as file:
                 names = file.keys()
@@ -495,19 +495,19 @@ def _shape(file: Any, name: str) -> list[int]:
 
 
 def _count_gguf(path: Path) -> int:
-    """How many numbers the weights of a GGUF file are; one that ends too early is refused."""
+    """The number of parameters in a GGUF file; raises if the file is truncated."""
     from gguf import GGUFReader
 
     try:
         return sum(int(tensor.n_elements) for tensor in GGUFReader(path).tensors)
-    except Exception as error:  # what the reader meets in a damaged file has no one class
+    except Exception as error:  # the reader raises any class on a damaged file
         raise InputError(f"{path} is damaged or cut off, or no GGUF file ({error}); copy it again") from error
 
 
 def _check_memory(name: str | Path, numbers: int, dtype: torch.dtype, four_bits: bool | None) -> None:
-    """Refuse a model of so many numbers that memory cannot hold, before any of it is read.
+    """Raise if a model with `numbers` parameters does not fit into memory, before any of it is read.
 
-    four_bits: whether weights are quantised to 4 bits, or else to 8; None for not at all.
+    four_bits: whether weights are quantised to 4 bits, otherwise to 8; None for no quantisation.
     """
     size = dtype.itemsize if four_bits is None else 0.5 if four_bits else 1.0  # bytes of a weight
     kind = str(dtype).removeprefix("torch.") if four_bits is None else "int4" if four_bits else "int8"
@@ -520,7 +520,7 @@ def _check_memory(name: str | Path, numbers: int, dtype: torch.dtype, four_bits:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """No progress bars or advice from transformers while loading; what matters is checked and said by `load`."""
+    """Suppress progress bars and warnings of transformers while loading; `load` does its own checks."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

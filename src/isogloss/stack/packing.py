@@ -1,11 +1,11 @@
-"""Attention where no padding is computed: over sentences that lie end to end, and over rows of one length.
+"""Attention without padding: over packed sentences, and over rows of equal length.
 
-Both are registered with `transformers`' attention interface. `NAME`: the borders of the sentences arrive as the
-keyword arguments `transformers` itself uses for packed input (`cu_seq_lens_q`, `max_length_q`). Half precision on a
-GPU runs the variable-length flash kernel; anything else runs neighbours of one length together, so that a batch sorted
-by length takes few calls, none of them with a mask. `WHOLE`: no mask at all. `transformers` makes one while a model is
-being compiled, even if nothing is padded, and with a mask the fused kernels are out: a training step of 12 layers, 384
-wide, then took 48.7 ms instead of 43.5 on an H200.
+Both functions are registered with `transformers`' attention interface. `NAME`: sentences are packed, and their borders
+are passed in the keyword arguments that `transformers` itself uses for packed input (`cu_seq_lens_q`, `max_length_q`).
+Half precision on a GPU runs the variable-length flash kernel; otherwise neighbours of equal length run together, so
+that a batch sorted by length takes few calls, none of them with a mask. `WHOLE`: no mask at all. While a model is being
+compiled, `transformers` creates a mask even without padding, which rules out the fused kernels: a training step of 12
+layers, 384 wide, then took 48.7 ms instead of 43.5 on an H200.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,8 +23,8 @@ from isogloss.stack.families import FAMILIES, Family
 
 NAME = "isogloss_packed"
 WHOLE = "isogloss_whole"
-CHANGED_SCORES = ("softcap", "s_aux", "position_bias")  # what some models have attention do besides
-SWITCH: Any = getattr(torch.backends.mkldnn, "matmul", None)  # of `float32_products`
+CHANGED_SCORES = ("softcap", "s_aux", "position_bias")  # options of some models' attention that are not supported
+SWITCH: Any = getattr(torch.backends.mkldnn, "matmul", None)  # the switch of `float32_products`
 
 
 def packed_attention(
@@ -42,11 +42,11 @@ def packed_attention(
     is_causal: bool | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attention within each sentence of a packed row, to earlier tokens only where the module or the model says so.
+    """Attention within each sentence of a packed row, causal if the argument or the module says so.
 
-    query, key, value: (1, heads, tokens, width of a head), of keys and values perhaps fewer heads, each for several
-    queries; cu_seq_lens_q: (sentences + 1,) borders. `sliding_window` w lets a token see w - 1 neighbours on either
-    side, or before it. Returns (1, tokens, heads, width of a head).
+    query, key, value: (1, heads, tokens, head width); keys and values may have fewer heads, each for several queries;
+    cu_seq_lens_q: (sentences + 1,) borders. With `sliding_window` w, a token attends to w - 1 neighbours on either
+    side, or only before it if causal. Returns (1, tokens, heads, head width).
     """
     changed = [name for name in CHANGED_SCORES if others.get(name) is not None]
     require(not changed, f"packed attention does not know {changed}, which changes scores")
@@ -55,7 +55,7 @@ def packed_attention(
     query, key = query.to(value.dtype), key.to(value.dtype)  # rotated in float32 by some models
     if (group := query.shape[1] // key.shape[1]) > 1:
         key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
-    q, k, v = (part[0].transpose(0, 1) for part in (query, key, value))  # (tokens, heads, width)
+    q, k, v = (projection[0].transpose(0, 1) for projection in (query, key, value))  # (tokens, heads, width)
     if q.is_cuda and q.dtype in (torch.float16, torch.bfloat16) and not dropout and _flash_takes(window, causal):
         from torch.nn.attention.varlen import varlen_attn
 
@@ -72,7 +72,7 @@ def packed_attention(
         for length, same in groupby(cu_seq_lens_q.diff().tolist()):
             count = len(list(same))
             stop = start + count * length
-            sides = (part[0, :, start:stop] for part in (query, key, value))
+            sides = (projection[0, :, start:stop] for projection in (query, key, value))
             piece = [side.view(len(side), count, length, side.shape[2]).transpose(0, 1) for side in sides]
             mask = None if window is None else _band(length, window, q.device, causal=causal)
             order = causal and mask is None
@@ -94,7 +94,7 @@ def whole_attention(
     sliding_window: int | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Bidirectional attention within rows that are full of text: (rows, heads, length, width of a head) each."""
+    """Bidirectional attention within rows without padding: query, key, value (rows, heads, length, head width)."""
     length = query.shape[2]
     window = None if sliding_window is None or sliding_window > length else sliding_window - 1
     mask = None if window is None else _band(length, window, query.device)
@@ -104,13 +104,13 @@ def whole_attention(
 
 
 def packing_pays(device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether sentences that lie end to end are read faster: on a CPU, and where a GPU has a kernel for them."""
+    """Whether packed sentences run faster: on a CPU, and on a GPU that has a kernel for them."""
     return device.type == "cpu" or (device.type == "cuda" and dtype in (torch.float16, torch.bfloat16))
 
 
 @contextmanager
 def packed(model: Any) -> Iterator[None]:
-    """Run a model's attention packed inside the block, and as before after it; what is only read on a CPU, faster."""
+    """Run a model's attention packed inside the block; without gradients on a CPU, with the faster matrix products."""
     faster = not torch.is_grad_enabled() and not next(model.parameters()).is_cuda
     with _attending([model], NAME, packed_attention), float32_products(by_onednn=True) if faster else nullcontext():
         yield
@@ -118,12 +118,12 @@ def packed(model: Any) -> Iterator[None]:
 
 @contextmanager
 def float32_products(*, by_onednn: bool) -> Iterator[None]:
-    """Have oneDNN, or else MKL, compute products of float32 matrices on a CPU inside the block.
+    """Compute products of float32 matrices on a CPU with oneDNN, or else MKL, inside the block.
 
-    MKL is torch's own choice, and makes little use of the wide registers of AMD's processors: 230 GFLOP/s on two cores
-    of an EPYC 9005, where oneDNN reaches 500 with products as large as those of linear layers. With the small ones of
-    attention it takes five times as long. The switch is torch's leave to round to bfloat16. Where a processor makes use
-    of that (those with matrix units may), and in a torch older than the switch, nothing is changed.
+    MKL is torch's default, and makes little use of the wide registers of AMD's processors: 230 GFLOP/s on two cores of
+    an EPYC 9005, where oneDNN reaches 500 for products as large as those of linear layers. For the small ones of
+    attention it takes five times as long. The switch is torch's permission to round to bfloat16. On a processor that
+    does so (those with matrix units may), and in a torch without the switch, nothing is changed.
     """
     if _onednn_is_exact():
         with swapped([(SWITCH, "fp32_precision", "bf16" if by_onednn else "ieee")]):
@@ -134,7 +134,7 @@ def float32_products(*, by_onednn: bool) -> Iterator[None]:
 
 @cache
 def _onednn_is_exact() -> bool:
-    """Whether products of float32 matrices by oneDNN can be had on this machine, and are not rounded to bfloat16."""
+    """Whether oneDNN can multiply float32 matrices on this machine without rounding to bfloat16."""
     if SWITCH is None:
         return False
     matrix = torch.linspace(1, 2, 256 * 256).view(256, 256)
@@ -144,9 +144,9 @@ def _onednn_is_exact() -> bool:
 
 
 def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]:
-    """Positions (tokens,) and borders (sentences + 1,) of sentences end to end, so many tokens together.
+    """Positions (tokens,) and borders (sentences + 1,) of packed sentences, without a device synchronisation.
 
-    Nothing waits for the device. first: the position of a sentence's first token.
+    lengths: (sentences,); tokens: their sum; first: the position of a sentence's first token.
 
     >>> packed_positions(torch.tensor([2, 3]), tokens=5, first=0)
     (tensor([0, 1, 0, 1, 2]), tensor([0, 2, 5]))
@@ -159,7 +159,7 @@ def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tenso
 def packed_arguments(
     family: Family, positions: Tensor, borders: Tensor, longest: int, types: Tensor | None = None
 ) -> dict[str, Any]:
-    """The arguments that tell a model where sentences that lie end to end begin, in the names `transformers` uses.
+    """The arguments of `transformers` that tell a model where packed sentences begin.
 
     positions, types (tokens,); borders (sentences + 1,); longest: tokens of the longest sentence, or more.
     """
@@ -170,10 +170,10 @@ def packed_arguments(
 
 
 def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContextManager[None]]:
-    """A context in which these base models run rows of `length` tokens that are full of text.
+    """A context in which these base models run rows of `length` tokens without padding.
 
-    Attention has no mask, and rotary positions come from a table: compiled, their sines would be computed again for
-    every number they turn, in every layer; that kernel took 8.4 of the 39 ms of a step's kernels on an H200.
+    Attention has no mask, and rotary positions come from a table: compiled code would recompute their sines for every
+    number they rotate, in every layer; that kernel took 8.4 of the 39 ms of a step's kernels on an H200.
     """
     tables = [
         (model, path, _Rotary(model, path, length))
@@ -191,10 +191,10 @@ def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContext
 
 @contextmanager
 def cudnn_attention(allowed: bool) -> Iterator[None]:
-    """Whether attention on a GPU may run cuDNN's kernel inside the block.
+    """Allow or forbid cuDNN's attention kernel on a GPU inside the block.
 
-    With a mask and rows of an odd multiple of 64 tokens its gradients are not numbers where all scores of a query are
-    very low (torch 2.11 on an H100 or H200, pytorch issue 196678); rows of a multiple of 128 are sound.
+    With a mask and rows of an odd multiple of 64 tokens its gradients are NaN if all scores of a query are very low
+    (torch 2.11 on an H100 or H200, pytorch issue 196678); rows of a multiple of 128 are correct.
     """
     before = torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
     torch.backends.cuda.enable_cudnn_sdp(allowed and before)
@@ -205,9 +205,9 @@ def cudnn_attention(allowed: bool) -> Iterator[None]:
 
 
 def half_norms(models: Sequence[Any]) -> None:
-    """Have norms leave half precision where autocast computes in it, so that what lies between blocks is half as wide.
+    """Make norms return half precision under autocast, which halves the memory of the states between blocks.
 
-    `torch.autocast` computes norms in float32, as here, and leaves their results so.
+    `torch.autocast` computes norms in float32, as here, but also returns float32.
     """
 
     def halve(norm: nn.Module, inputs: Any, states: Tensor) -> Tensor:
@@ -221,7 +221,7 @@ def half_norms(models: Sequence[Any]) -> None:
 
 
 class _Rotary(nn.Module):
-    """The rotary positions 0 to length - 1 of a model, worked out once for each kind of layer."""
+    """The rotary positions 0 to length - 1 of a model, computed once for each type of layer."""
 
     def __init__(self, model: Any, path: str, length: int) -> None:
         super().__init__()
@@ -236,12 +236,12 @@ class _Rotary(nn.Module):
 
 
 def _attending(models: Sequence[Any], name: str, function: Any) -> AbstractContextManager[None]:
-    """A context in which the attention of these models is this function, registered under this name."""
+    """A context in which these models use `function` for attention, registered under `name`."""
     from transformers import AttentionInterface
 
     AttentionInterface.register(name, function)
-    # A block asks its own configuration, which is another model's where two models share the block. The public
-    # `set_attn_implementation` changes the configurations of whole models only, so that such a block would be missed.
+    # A block reads its own configuration, which is another model's if two models share the block. The public
+    # `set_attn_implementation` changes the configurations of whole models only, and would miss such a block.
     configs = {
         id(module.config): module.config for model in models for module in model.modules() if hasattr(module, "config")
     }
@@ -250,7 +250,7 @@ def _attending(models: Sequence[Any], name: str, function: Any) -> AbstractConte
 
 @contextmanager
 def swapped(changes: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
-    """Attributes have other values inside the block, and their own after it: (object, name of the attribute, value)."""
+    """Set attributes inside the block and restore them afterwards: changes (object, name of the attribute, value)."""
     before = [(holder, name, getattr(holder, name)) for holder, name, _ in changes]
     try:
         for holder, name, value in changes:
@@ -268,7 +268,7 @@ def _band(length: int, window: int, device: torch.device, *, causal: bool = Fals
 
 
 def _flash_takes(window: int | None, causal: bool) -> bool:
-    """Whether this torch's variable-length kernel is there, and takes a window where one is needed."""
+    """Whether this torch has the variable-length kernel, with support for a window if one is needed."""
     try:
         from inspect import signature
 

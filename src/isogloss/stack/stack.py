@@ -1,12 +1,12 @@
 """A transformer as a stack of layers that can be read, cut and re-joined at any of them.
 
 Cut 0 is the embedding output, cut k the output of block k; a slice keeps these numbers. Tensors between blocks are
-flat, (tokens, width), with the sentences end to end as in a `Batch`: padding exists only inside a forward pass.
+flat, (tokens, width), with the sentences concatenated as in a `Batch`: padding exists only inside a forward pass.
 
-Cutting is done by re-using the model's own forward pass with some of its modules swapped, so masks, rotary positions
-and relative biases stay the model's own. A cut is read by a hook on the block, before any final norm: the top cut of
-a pre-norm model is its last block's raw output, unlike `hidden_states[-1]`. Slices, and maps between their spaces, run
-one after the other as if they were one stack: a `Chain`.
+A slice runs the model's own forward pass with some of its modules replaced, so that masks, rotary positions and
+relative biases remain the model's own. A cut is read by a hook on the block, before any final norm: the top cut of a
+pre-norm model is its last block's raw output, unlike `hidden_states[-1]`. A `Chain` runs slices, and maps between their
+spaces, one after the other as one stack.
 """
 
 import copy
@@ -39,15 +39,14 @@ Part = Literal["states", "attention"]
 class Stack:
     """Embeddings followed by blocks, or a slice of them.
 
-    `first` and `last` are the cuts it begins and ends with; text enters when `embeds`, hidden states otherwise.
-    `pack`: whether sentences run end to end; None for where that is known to be fast. `normed`: whether the top cut is
-    read after the model's last norm, where it has one, as heads and `hidden_states[-1]` have it. `notes`: what the
-    reader of its numbers should know. `language_model`: the model with the head that predicts words, where it came with
-    one.
+    `first` and `last` are its first and last cut; the input is text if `embeds`, otherwise hidden states. `pack`:
+    whether to run sentences packed; None for only if that is known to be fast. `normed`: whether the top cut is read
+    after the model's final norm, if it has one, as heads and `hidden_states[-1]` do. `notes`: sentences for the reader
+    of its numbers. `language_model`: the model with its language modelling head, if it was loaded with one.
 
-    Of these follow: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
-    `first_position`, that of a sentence's first token, after the padding index in the families that reserve it;
-    `tells_types`, whether the embeddings tell the second sentence of a pair from the first.
+    Derived: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
+    `first_position` of a sentence, after the padding index in the families that reserve it; `tells_types`, whether the
+    embeddings distinguish the second sentence of a pair from the first.
     """
 
     model: Any
@@ -75,34 +74,34 @@ class Stack:
         self.tells_types = tells_types(self.model, family)
 
     def __repr__(self) -> str:
-        """In one line: the whole model would fill the screen."""
+        """One line, without the modules of the model."""
         return f"Stack({self.name!r}, cuts {self.first} to {self.last}, {self.width} wide, {self.dtype}, {self.device})"
 
     @property
     def device(self) -> torch.device:
-        """Where text enters and states come out."""
+        """The device of the inputs and of the hidden states returned."""
         return device_of(self.model)
 
     @property
     def dtype(self) -> torch.dtype:
-        """What the weights are computed in."""
+        """The dtype of the weights."""
         return next(self.model.parameters()).dtype
 
     @property
     def causal(self) -> bool:
-        """Whether a token sees only those before it, as in decoders."""
+        """Whether a token attends only to earlier ones, as in decoders."""
         return self.family.kind == "decoder"
 
     @property
     def packs(self) -> bool:
-        """Whether sentences run end to end without padding, where the family allows: as `pack` says, or if it pays."""
+        """Whether sentences run packed, without padding: as set by `pack` or if faster, where the family allows it."""
         return self.family.packs and (packing_pays(self.device, self.dtype) if self.pack is None else self.pack)
 
     @property
     def tables(self) -> bool:
-        """Whether texts may share a row (`read_table`): known of tested families whose attention takes a mask of bools.
+        """Whether texts may share a row (`read_table`): only in tested families whose attention takes a boolean mask.
 
-        A model that is loaded with eager attention, which would add such a mask to its scores, has a row for each text.
+        A model with eager attention, which would add such a mask to its scores, needs a row for each text.
         """
         config = self.model.config
         sound = self.family in TESTED.values() and getattr(config, "_attn_implementation", None) == "sdpa"
@@ -110,16 +109,16 @@ class Stack:
 
     @property
     def max_length(self) -> int:
-        """Most tokens a sentence may have, special tokens included."""
+        """Maximum number of tokens of a sentence, including special tokens."""
         positions = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
         limits = [self.tokenizer.model_max_length, None if positions is None else positions - self.first_position]
         return min((int(limit) for limit in limits if limit is not None and limit < 1_000_000), default=512)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the configuration, the tokenizer and every weight, as they are now: training changes it.
+        """A hash of the configuration, the tokenizer and the current weights, so that training changes it.
 
-        The pooler is left out: no cut reads it, and in the folder of a masked LM it is missing and drawn anew.
+        The pooler is left out: no cut reads it, and a masked LM is saved without it, so that it is reinitialised.
         """
         digest = hashlib.sha256(self.model.config.to_json_string().encode())
         digest.update(str(self.max_length).encode())
@@ -129,9 +128,9 @@ class Stack:
         return digest.hexdigest()
 
     def __getitem__(self, cut: slice) -> "Stack":
-        """The part from one cut to another: `stack[:8]` takes text to cut 8, `stack[8:]` takes cut 8 to the top.
+        """The slice from one cut to another: `stack[:8]` maps text to cut 8, `stack[8:]` maps cut 8 to the top.
 
-        Numbers are cuts of the whole model, also in a slice of a slice.
+        Indices are cuts of the whole model, also in a slice of a slice.
         """
         if not isinstance(cut, slice) or cut.step is not None:
             raise TypeError("a stack is cut with a plain slice, as in stack[:8]")
@@ -151,11 +150,12 @@ class Stack:
         hidden: Tensor | None = None,
         part: Part = "states",
     ) -> dict[int, Any]:
-        """Run a batch and reduce each wanted cut as soon as it is there, so that no cut need be kept.
+        """Run a batch and reduce each requested cut as soon as it is computed, so that none need be kept in memory.
 
-        reduce(cut, states): states (tokens, width), special tokens included; by default the answer is the hidden states
-        of each cut. `hidden` (tokens, width) enters at `first` instead of text, of which only the lengths count then.
-        part: "attention" reads, instead of the output of block k, what the attention inside it adds to its input.
+        reduce(cut, states): states (tokens, width), including special tokens; by default the result is the hidden
+        states of each cut. `hidden` (tokens, width) replaces the text as the input at `first`; only the lengths of the
+        batch are used then. part: "attention" reads, instead of the output of block k, what its attention adds to its
+        input.
         """
         known = self.cuts_of(part)
         wanted = set(known if layers is None else layers)
@@ -173,14 +173,14 @@ class Stack:
         return lower._run(batch, wanted, reduce, hidden, part)
 
     def _refuse_cutting(self) -> None:
-        """Refuse a model whose upper blocks cannot be run from hidden states."""
+        """Raise for a model whose upper blocks cannot be run from hidden states."""
         half = self.family.kind == "encoder-decoder"
         require(not half, f"{self.name} is an encoder-decoder: its cuts can be read, but it cannot be sliced")
         pieces = "its embeddings are not one module, or its blocks differ"
         require(self.family.cuts, f"{self.name} can be read, but not sliced: {pieces}")
 
     def cuts_of(self, part: Part) -> range:
-        """The cuts that can be read of a part: attention exists inside blocks only, so not at the first cut."""
+        """The cuts at which a part can be read: attention exists inside blocks only, so not at the first cut."""
         if part == "states":
             return self.cuts
         if self.family.attention is None:
@@ -188,10 +188,10 @@ class Stack:
         return self.cuts[1:]
 
     def read_table(self, table: Mapping[str, Tensor], hidden: Tensor | None = None) -> Tensor:
-        """The states of the last cut, (rows * length, width), of texts laid out in rows, one or several to a row.
+        """The states of the last cut, (rows * length, width), of texts laid out one or several to a row.
 
-        table: ids, and what `table_arguments` takes, (rows, length) each. hidden (rows, length, width) enters at
-        `first` instead of ids. Nothing waits for the device, and shapes depend on shapes alone.
+        table: ids, and what `table_arguments` takes, (rows, length) each. hidden (rows, length, width) replaces the ids
+        as input at `first`. There is no device synchronisation, and shapes depend on shapes alone.
         """
         given = table_arguments(self.model, self.family, table)
         if hidden is None:
@@ -199,27 +199,27 @@ class Stack:
         elif self.first == self.last:
             states = hidden
         else:
-            given.pop("token_type_ids", None)  # belongs to the embeddings, which are passed by
+            given.pop("token_type_ids", None)  # an input of the embeddings, which are skipped
             states = self._body_from_hidden(inputs_embeds=hidden, **given)[0]
         return states.flatten(0, 1)
 
     def head_input(self, top: Tensor) -> Tensor:
-        """What a head reads: the top cut, after the final norm where the model has one."""
+        """The input of a head: the top cut, after the final norm if the model has one."""
         if self.family.norm is None:
             return top
         normed: Tensor = self.model.get_submodule(self.family.norm)(top)
-        return normed.to(top.device)  # the norm of a model that is split may lie on another GPU
+        return normed.to(top.device)  # the norm of a split model may be on another GPU
 
     @property
     def _run_blocks(self) -> list[nn.Module]:
-        """The blocks of this slice; where it has none, the first block for families that may need one to run."""
+        """The blocks of this slice; if it has none, the next block for families that may need one to run."""
         if self.blocks or self.family.head:  # the trainable families run their embeddings alone
             return self.blocks
         return list(self.model.get_submodule(self.family.blocks))[self.first : self.first + 1]
 
     @cached_property
     def _body(self) -> nn.Module:
-        """The model's own forward pass over just this slice's modules; weights are shared, not copied."""
+        """The model with only this slice's modules; weights are shared, not copied."""
         body = graft(self.model, self.family.blocks, nn.ModuleList(self._run_blocks))
         if self.family.norm is not None:
             body = graft(body, self.family.norm, nn.Identity())
@@ -229,7 +229,7 @@ class Stack:
 
     @cached_property
     def _body_from_hidden(self) -> nn.Module:
-        """The same with the embeddings passed by."""
+        """The same with the embeddings skipped."""
         body = graft(self._body, self.family.embeddings[0], _Given())
         for path in self.family.embeddings[1:]:
             if path in body._modules:
@@ -258,7 +258,7 @@ class Stack:
         top = len(self.model.get_submodule(self.family.blocks)) if self.normed else -1
 
         def keep(cut: int, states: Tensor) -> None:
-            states = (self.head_input(states) if cut == top else states).to(lengths.device)  # blocks may lie elsewhere
+            states = (self.head_input(states) if cut == top else states).to(lengths.device)  # blocks may be elsewhere
             if pack:
                 results[cut] = reduce(cut, states[0])
             else:
@@ -273,7 +273,7 @@ class Stack:
             body, inputs["inputs_embeds"] = self._body_from_hidden, spread(hidden)
         if pack:
             inputs |= packed_inputs(self, lengths)
-        if hidden is None and batch.types is not None and self.tells_types:  # in place of the zeros of packed inputs
+        if hidden is None and batch.types is not None and self.tells_types:  # replaces the zeros of packed inputs
             inputs["token_type_ids"] = spread(batch.types)
         if self.causal:
             inputs |= without_cache(self.model)
@@ -290,12 +290,12 @@ class Stack:
 class Chain:
     """Slices joined with maps between them, which run as one stack: `chain(dutch[:4], rotation, english[4:])`.
 
-    The first part takes text, the others what the part before them gives (their embeddings are passed by); a map is any
-    function (tokens, width) -> (tokens, width). Cuts are numbered through; where a map stands, the cut is what comes
-    out of the map, which is what the next block reads.
+    The first part takes text, each other part the output of the one before it (its embeddings are skipped); a map is
+    any function (tokens, width) -> (tokens, width). Cuts are numbered from 0 throughout; at a map, the cut is its
+    output, which is the input of the next block.
 
-    steps: slices and maps in order; parts: the slices. tokenizer: of the part that takes text. max_length: most tokens
-    a sentence may have. model: all modules together, for switching modes. packs: whether every part runs packed.
+    steps: slices and maps in order; parts: the slices. tokenizer: that of the first part. max_length: maximum tokens of
+    a sentence. model: all modules together, for switching modes. packs: whether every part runs packed.
     """
 
     def __init__(self, *steps: Stack | Callable[[Tensor], Tensor]) -> None:
@@ -316,7 +316,7 @@ class Chain:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of the parts and of the maps that are modules; a map that is a plain function has only its name."""
+        """A hash of the parts and of the maps that are modules; of a map that is a plain function, only of its name."""
         digest = hashlib.sha256("".join(part.fingerprint for part in self.parts).encode())
         for apply in (step for step in self.steps if not isinstance(step, Stack)):
             digest.update(getattr(apply, "__qualname__", type(apply).__qualname__).encode())
@@ -325,14 +325,14 @@ class Chain:
         return digest.hexdigest()
 
     def cuts_of(self, part: Part) -> range:
-        """The cuts that can be read of a part, which is the states."""
+        """The cuts at which a part can be read; the only part of a chain is the states."""
         require(part == "states", "of a chain only the states are read; read the attention of its parts one by one")
         return self.cuts
 
     def read(
         self, batch: Batch, layers: Sequence[int] | None = None, *, reduce: Reduce = lambda cut, states: states
     ) -> dict[int, Any]:
-        """Run a batch and reduce each wanted cut as soon as it is there; see `Stack.read`."""
+        """Run a batch and reduce each requested cut as soon as it is computed; see `Stack.read`."""
         wanted = set(self.cuts if layers is None else layers)
         if not wanted <= set(self.cuts):
             raise InputError(f"{self.name} has cuts 0 to {self.cuts[-1]}, not {sorted(wanted - set(self.cuts))}")
@@ -342,7 +342,7 @@ class Chain:
 
         results: dict[int, Any] = {}
         hidden: Any = None
-        end = 0  # the cut of the chain that the steps so far end with
+        end = 0  # the cut of the chain after the steps so far
         for step in self.steps:
             if not isinstance(step, Stack):
                 hidden = step(hidden)
@@ -375,11 +375,11 @@ def reading(
     attention: str | None = None,
     entry: nn.Module | None = None,
 ) -> Iterator[None]:
-    """Hook the blocks: inside, a forward pass of their model hands every wanted cut to `keep` as it is computed.
+    """Hook the blocks, so that a forward pass inside the block calls `keep` with every wanted cut once computed.
 
-    first: the cut below the first block. entry: what takes that cut, by default the first block. attention: path within
-    a block of a module whose output is taken instead of the block's; the first cut, below all blocks, has none and
-    cannot be wanted then.
+    first: the cut below the first block. entry: the module whose input is that cut, by default the first block.
+    attention: path within a block of a module whose output is read instead of the block's; the first cut, below all
+    blocks, cannot be wanted then.
     """
     handles = []
 
@@ -403,12 +403,12 @@ def reading(
 
 
 def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
-    """All of a model as a stack."""
+    """Create the stack of a whole model."""
     return Stack(model, family, tokenizer, str(name), 0, len(model.get_submodule(family.blocks)))
 
 
 def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int, ...] | None:
-    """Cuts from `0,4,8-12`, in order, each checked against the stack."""
+    """Parse cuts such as `0,4,8-12` into sorted numbers, each checked against the stack."""
     if text is None:
         return None
     cuts: set[int] = set()
@@ -425,24 +425,24 @@ def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Where a model computes; weights that wait in memory or on disk (accelerate's offloading) come there in turn."""
+    """The device on which a model computes, and to which weights offloaded by accelerate are moved in turn."""
     name, weight = next(model.named_parameters())
     return torch.device(_offloading(model, name).execution_device) if weight.is_meta else weight.device
 
 
 def weight_of(model: nn.Module, name: str) -> Tensor:
-    """A weight of a model by its name; one that waits in memory or on disk is read from there."""
+    """A weight of a model by its name; one offloaded to memory or disk is read from there."""
     weight: Tensor = operator.attrgetter(name)(model)
     return _offloading(model, name).weights_map[name.rpartition(".")[2]] if weight.is_meta else weight
 
 
 def _offloading(model: nn.Module, name: str) -> Any:
-    """What accelerate has put before and after the module that a weight is of."""
+    """The hook that accelerate has added to the module of a weight."""
     return model.get_submodule(name.rpartition(".")[0])._hf_hook
 
 
 def measuring_device(device: torch.device) -> torch.device:
-    """Where vectors of a model on this device are compared: a CUDA GPU, else the CPU, which has double precision."""
+    """The device for comparing vectors of a model on `device`: a CUDA GPU, or the CPU, which has double precision."""
     return device if device.type == "cuda" else torch.device("cpu")
 
 
@@ -453,18 +453,18 @@ def first_position(model: Any, family: Family) -> int:
 
 
 def tells_types(model: Any, family: Family) -> bool:
-    """Whether the embeddings tell the second sentence of a pair from the first."""
+    """Whether the embeddings distinguish the second sentence of a pair from the first."""
     return family.token_types and getattr(model.config, "type_vocab_size", 1) > 1
 
 
 def table_arguments(model: Any, family: Family | None, table: Mapping[str, Tensor]) -> dict[str, Any]:
-    """The arguments by which a base model reads rows, in which no text sees another.
+    """The arguments of a base model for rows of texts, in which no text attends to another.
 
-    family: None for a model without a row in the table of families, which reads one text a row.
+    family: None for a model without a row in the table of families, which takes one text a row.
 
-    table: (rows, length) each: texts, the number of the text each token is of, and positions, where a row has several
-    texts; or attention, 1 for text and 0 for padding, where each has one, and positions where they are not 0, 1, 2, ...
-    Of pairs, types tell the second side. None of these is needed where all of every row is one text.
+    table: (rows, length) each. With several texts a row: texts, the index of each token's text, and positions. With one
+    text a row: attention, 1 for text and 0 for padding, and positions if they are not 0, 1, 2, ... For pairs: types,
+    which mark the second side. None of these is needed if every row is one text without padding.
     """
     given: dict[str, Any] = {"attention_mask": table.get("attention")}
     if family is None:
@@ -476,8 +476,8 @@ def table_arguments(model: Any, family: Family | None, table: Mapping[str, Tenso
         mask = (texts[:, :, None] == texts[:, None, :])[:, None]  # (rows, 1, length, length)
         mask = mask.tril() if family.kind == "decoder" else mask
         given["attention_mask"] = mask
-        if window := getattr(model.config, "sliding_window", None):  # of layers that see their neighbourhood only
-            places = torch.arange(texts.shape[1], device=texts.device)  # a text is in one piece
+        if window := getattr(model.config, "sliding_window", None):  # for layers with local attention
+            places = torch.arange(texts.shape[1], device=texts.device)  # a text is contiguous
             near = (places[:, None] - places).abs() <= window
             given["attention_mask"] = {"full_attention": mask, "sliding_attention": mask & near}
     if "positions" in table:
@@ -489,10 +489,10 @@ def table_arguments(model: Any, family: Family | None, table: Mapping[str, Tenso
 
 @contextmanager
 def measuring(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and no gradients inside the block; every module's own mode is restored after it."""
+    """Evaluation mode and no gradients inside the block; afterwards, every module's mode is restored."""
     modes = {module: module.training for module in model.modules()}
     try:
-        if any(modes.values()):  # setting an attribute of a module is slow, and most batches find them all as they are
+        if any(modes.values()):  # setting an attribute of a module is slow, and seldom necessary
             model.eval()
         with torch.inference_mode():
             yield
@@ -503,11 +503,11 @@ def measuring(model: nn.Module) -> Iterator[None]:
 
 
 def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
-    """A module with the one at `path` swapped, everything else shared; the original is not changed."""
+    """A copy of a module with the submodule at `path` replaced and everything else shared."""
     head, _, rest = path.partition(".")
     twin: Any = copy.copy(module)
     twin._modules = dict(module._modules)
-    if hasattr(module, "_hf_hook"):  # of accelerate, whose forward pass would be the original's
+    if hasattr(module, "_hf_hook"):  # of accelerate, which would call the original's forward
         twin._old_forward = MethodType(twin._old_forward.__func__, twin)
         twin.forward = partial(twin.forward.func, twin)
     inner = module._modules[head]
@@ -517,15 +517,15 @@ def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
 
 
 def hash_tokenizer(digest: Any, tokenizer: Any) -> None:
-    """Feed a hash with what a tokenizer does; of a slow one nothing is known."""
+    """Update a hash with the definition of a tokenizer; a slow one has none."""
     if tokenizer.is_fast:
         known = json.loads(tokenizer.backend_tokenizer.to_str())
-        known |= {"truncation": None, "padding": None}  # what the last call asked for, no part of the tokenizer
+        known |= {"truncation": None, "padding": None}  # options of the last call, not part of the tokenizer
         digest.update(json.dumps(known, sort_keys=True).encode())
 
 
 def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
-    """Feed a hash with every weight of a model, in the order of their names, but those whose name begins so."""
+    """Update a hash with every weight of a model, sorted by name, except those whose name begins with `but`."""
     weights = sorted(model.state_dict().items())
     for number, (name, weight) in enumerate(weights, 1):
         if not but or not name.startswith(but):
@@ -536,20 +536,20 @@ def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
 
 
 class _Reached(Exception):
-    """The pass of a model has come as far as it must."""
+    """Stops a forward pass once the last requested cut has been read."""
 
 
 class _Given(nn.Module):
-    """Stands where the embeddings were and passes the given states on."""
+    """Replaces the embeddings and returns the given states."""
 
     def forward(self, *args: Any, inputs_embeds: Tensor | None = None, **_: Any) -> Tensor:
-        """Return `inputs_embeds`, by name or in second place."""
+        """Return `inputs_embeds`, a keyword or the second positional argument."""
         given = args[1] if inputs_embeds is None else inputs_embeds
         assert isinstance(given, Tensor)
         return given
 
 
 def packed_inputs(stack: Stack, lengths: Tensor) -> dict[str, Any]:
-    """What tells a model where sentences that lie end to end begin: lengths (sentences,)."""
+    """The arguments that tell a model where packed sentences begin: lengths (sentences,)."""
     positions, borders = packed_positions(lengths, tokens=int(lengths.sum()), first=stack.first_position)
     return packed_arguments(stack.family, positions, borders, int(lengths.max()))

@@ -1,21 +1,21 @@
-"""Alignment after pretraining (Pan et al. 2021): TLM on words and contrast on sentences, of the same pairs, jointly.
+"""Alignment after pretraining (Pan et al. 2021): TLM and a contrastive loss, trained jointly on the same pairs.
 
     L = tlm * mean over masked tokens of TLM  +  contrastive * mean over pairs of InfoNCE  +  pull * |weights - start|
 
-TLM predicts masked tokens of a sentence and its translation in one sequence, so that each can be told from the other
-language. The contrastive loss asks that a sentence be nearer to its translation than to any other sentence. Momentum
-contrast (MoCo, He et al. 2020) takes the others from a queue of translations of earlier steps, so that there can be
-many more of them than a batch holds. They were encoded by a second encoder (of keys), whose weights follow the first
-one's (of queries) slowly and which no gradient reaches, so the old ones still compare with the new. A coin decides,
-pair by pair, which of the two sentences comes first and is the query.
+TLM predicts masked tokens of a sentence and its translation in one sequence, so a token can be predicted from the other
+language. The contrastive loss pulls a sentence closer to its translation than to any other sentence. Momentum contrast
+(MoCo, He et al. 2020) takes these negatives from a queue of translations of earlier steps, so that there can be many
+more of them than a batch holds. They are encoded by a second encoder (the key encoder), whose weights are a slow moving
+average of the first one's (the query encoder) and receive no gradient, so old keys stay comparable with new ones. For
+each pair, a coin decides which of the two sentences comes first and is the query.
 
-A sentence that occurs again is no negative of itself: beside each vector the queue holds a hash of its tokens.
+A repeated sentence is never a negative of itself: the queue stores a hash of its tokens beside each vector.
 
-Everything that must survive a kill is in the module the loop trains: weights of both encoders, queue, pointer, sums of
-losses.
+All state needed to resume is in the module that the loop trains: the weights of both encoders, the queue, its pointer
+and the sums of the losses.
 
-A step has up to three passes: TLM, query and key. In each the sentences are laid out several to a row, where the family
-allows, so that little padding is computed and a GPU can replay the whole step (`isogloss.training.cuda_graphs`).
+A step has up to three passes: TLM, query and key. Where the model family allows, each pass packs several sentences into
+a row, so that little padding is computed and a GPU can replay the whole step (`isogloss.training.cuda_graphs`).
 """
 
 import copy
@@ -39,7 +39,7 @@ from isogloss.training.language_modelling import coins, masked_table, padding_id
 from isogloss.training.loop import Objective, Part, Rows, to_device
 from isogloss.training.probes import Reading
 
-TINY = 1e-24  # under the root of a distance, whose gradient at 0 is then 0 and not undefined
+TINY = 1e-24  # added under the square root of a distance, so that its gradient at 0 is 0 and not undefined
 
 
 def queue_loss(
@@ -47,48 +47,48 @@ def queue_loss(
 ) -> Tensor:
     """InfoNCE with negatives from a queue, in nats, summed over the rows.
 
-    queries, keys: (rows, d), row i of one translates row i of the other; queue: (size, d). For each row
+    queries, keys: (rows, d), whose rows i are translations of each other; queue: (size, d). For each row
 
         -log( exp(q.k / T) / (exp(q.k / T) + sum_j exp(q.queue_j / T)) )
 
-    same: (rows, size) bool, which of the queue are left out of a row's sum, being the sentence itself again.
+    same: (rows, size) bool, the queue entries left out of a row's sum because they are the same sentence.
 
     >>> one = torch.tensor([[1.0, 0.0]])
     >>> round(float(queue_loss(one, one, torch.tensor([[0.0, 1.0]]), temperature=1.0)), 4)  # log(1 + exp(-1))
     0.3133
     """
-    own = (queries * keys).sum(dim=1, keepdim=True)  # (rows, 1)
-    others = queries @ queue.T if same is None else (queries @ queue.T).masked_fill(same, -torch.inf)
-    scores = torch.cat([own, others], dim=1) / temperature  # (rows, 1 + size)
-    right = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
-    return cross_entropy(scores, right, reduction="sum")
+    positives = (queries * keys).sum(dim=1, keepdim=True)  # (rows, 1)
+    negatives = queries @ queue.T if same is None else (queries @ queue.T).masked_fill(same, -torch.inf)
+    scores = torch.cat([positives, negatives], dim=1) / temperature  # (rows, 1 + size)
+    targets = torch.zeros(len(queries), dtype=torch.long, device=queries.device)
+    return cross_entropy(scores, targets, reduction="sum")
 
 
 def batch_loss(x: Tensor, y: Tensor, *, temperature: float, names: tuple[Tensor, Tensor] | None = None) -> Tensor:
     """InfoNCE with the other pairs of the batch as negatives, in nats, summed over the rows.
 
-    x, y: (rows, d). The mean of both directions: x_i among all y, and y_i among all x (Wu & Dredze 2020). names: of the
-    sentences of x and of y, (rows,) each; one that is row i's own sentence again is no negative of it.
+    x, y: (rows, d). The mean of both directions: x_i among all y, and y_i among all x (Wu & Dredze 2020). names: hashes
+    of the sentences of x and of y, (rows,) each; a repetition of row i's sentence is not a negative of it.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> round(float(batch_loss(x, x, temperature=1.0)), 4)  # two rows of log(1 + exp(-1))
     0.6265
     """
     scores = x @ y.T / temperature  # (rows, rows)
-    right = torch.arange(len(x), device=x.device)
+    targets = torch.arange(len(x), device=x.device)
     total = scores.new_zeros(())
     for side, table in ((1, scores), (0, scores.T)):
         if names is not None:
             same = repeats(names[side], names).fill_diagonal_(False)
             table = table.masked_fill(same, -torch.inf)
-        total = total + cross_entropy(table, right, reduction="sum")
+        total = total + cross_entropy(table, targets, reduction="sum")
     return total / 2
 
 
 def repeats(candidates: Tensor, names: tuple[Tensor, Tensor]) -> Tensor:
-    """Which candidates are either sentence of a pair again: (size,), two of (rows,) -> (rows, size) bool.
+    """Which candidates repeat either sentence of a pair: candidates (size,), names two of (rows,) -> (rows, size) bool.
 
-    Sentences are told by a number each, equal where their tokens are.
+    A sentence is identified by a number, which is equal for equal tokens.
 
     >>> repeats(torch.tensor([5, 7, 6]), (torch.tensor([5]), torch.tensor([6]))).tolist()
     [[True, False, True]]
@@ -99,10 +99,10 @@ def repeats(candidates: Tensor, names: tuple[Tensor, Tensor]) -> Tensor:
 
 @torch.no_grad()
 def enqueue(queue: Tensor, pointer: Tensor, keys: Tensor, *, names: tuple[Tensor, Tensor] | None = None) -> None:
-    """Put keys into the queue where the oldest are: first in, first out, going on at the beginning after the end.
+    """Replace the oldest entries of a circular queue by new keys.
 
-    queue: (size, d), pointer: () int64, the place of the oldest, both changed in place; keys: (rows, d), rows at most
-    size. names: those of the queue, (size,), changed likewise, and of the keys, (rows,). Nothing waits for the device.
+    queue: (size, d), pointer: () int64, the index of the oldest entry, both changed in place; keys: (rows, d), at most
+    size. names: those of the queue, (size,), also changed in place, and of the keys, (rows,). No device sync happens.
 
     >>> queue, pointer = torch.zeros(3, 1), torch.tensor(2)
     >>> enqueue(queue, pointer, torch.tensor([[1.0], [2.0]]))
@@ -117,10 +117,10 @@ def enqueue(queue: Tensor, pointer: Tensor, keys: Tensor, *, names: tuple[Tensor
 
 
 def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
-    """How far weights are from where they began, all of them one vector: sqrt(sum (w - w0)^2).
+    """L2 distance of the weights, taken as one vector, from their initial values: sqrt(sum (w - w0)^2).
 
-    Its gradient has length 1 and points away from the beginning; at the beginning it is 0. As a penalty it is the L2
-    pull of Wu & Dredze (2020), who take it with the coefficient 1 and not squared.
+    Its gradient has length 1 and points away from the initial weights, where it is 0. As a penalty it is the L2
+    regularisation of Wu & Dredze (2020), who use the coefficient 1 and do not square it.
 
     >>> round(float(distance([torch.tensor([3.0])], [torch.tensor([0.0])])), 4)
     3.0
@@ -132,14 +132,14 @@ def distance(weights: Iterable[Tensor], origins: Iterable[Tensor]) -> Tensor:
 def read_sides(
     streams: Sequence[PairStream], groups: np.ndarray, numbers: np.ndarray, swapped: np.ndarray | None = None
 ) -> list[PlainSentences]:
-    """Both sides of some pairs.
+    """Token ids of both sides of the selected pairs.
 
-    groups, numbers (rows,): the stream each is of, and its number there. swapped (rows,) bool: which change sides.
+    groups, numbers (rows,): the stream of each pair, and its index there. swapped (rows,) bool: pairs to swap.
     """
     borders = np.empty((3, len(groups)), dtype=np.int64)
     for group in np.unique(groups).tolist():
-        mine = groups == group
-        borders[:, mine] = streams[group].begins[2 * numbers[mine] + np.arange(3)[:, None]]
+        chosen = groups == group
+        borders[:, chosen] = streams[group].begins[2 * numbers[chosen] + np.arange(3)[:, None]]
     spans = np.stack([borders[:-1], np.diff(borders, axis=0)], axis=1)  # (2, 2, rows): begin and size of each side
     spans = spans if swapped is None else np.where(swapped, spans[::-1], spans)
     return [read_spans([stream.ids for stream in streams], groups, *span) for span in spans]
@@ -148,11 +148,11 @@ def read_sides(
 def fill(
     texts: Sequence[PlainSentences], borders: Borders, padding: int, *, longest: int | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Rows of sentences between their marks, `[CLS]` a `[SEP]`, or of pairs, where two texts are given: a `[SEP]` b.
+    """Padded rows of sentences with special tokens: `[CLS]` a `[SEP]`, or for two texts `[CLS]` a `[SEP]` b `[SEP]`.
 
-    longest: tokens of a pair at most; sentences are cut where they do not fit together, as `fitting` says. Returns ids
-    (rows, longest), padded; content (rows, longest) bool, which are text; lengths (rows,); second (rows,), where the
-    second sentence of a pair begins, with the marks that belong to it (the length of the row where there is none).
+    longest: maximum tokens of a pair; longer pairs are truncated by `fitting`. Returns ids (rows, longest), padded;
+    content (rows, longest) bool, which tokens are text; lengths (rows,); second (rows,), where the second sentence of a
+    pair and its special tokens begin (the length of the row if there is none).
     """
     marks = borders[len(texts)]
     if longest is not None:
@@ -168,7 +168,7 @@ def fill(
 
 
 def fitting(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths of two sentences that fit into the room together: the longer one is cut, then both to one half.
+    """Lengths to which two sentences are truncated to fit into `room`: the longer one first, then both to one half.
 
     >>> fitting(np.array([3, 3, 8]), np.array([4, 9, 9]), 10)
     (array([3, 3, 5]), array([4, 7, 5]))
@@ -187,7 +187,7 @@ def sentence_names(sentences: PlainSentences) -> np.ndarray:
     ids, sizes = sentences
     places = ranges(np.zeros_like(sizes), sizes).astype(np.uint64)
     mixed = splitmix(splitmix(ids.astype(np.uint64)) ^ places)
-    sums = np.append(np.uint64(0), np.cumsum(mixed))  # beyond 64 bits they go on at 0, and differences stay right
+    sums = np.append(np.uint64(0), np.cumsum(mixed))  # sums wrap around at 64 bits, which leaves differences right
     ends = np.cumsum(sizes)
     names = splitmix((sums[ends] - sums[ends - sizes]) ^ sizes.astype(np.uint64)).view(np.int64)
     return np.where(names == 0, 1, names)
@@ -200,13 +200,13 @@ Pool = Literal["first", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class Alignment:
-    """What is learned from pairs.
+    """The alignment objective.
 
-    tlm, contrastive, pull: weights of the three terms, 0 for none. layer: the cut sentences are compared at, and
-    pooling how a sentence is made of its tokens: `first` or the `mean` of its content. projection: what lies between
-    that and the loss, `projection_width` wide. negatives: from a queue of `queue` keys, whose encoder follows with
-    `momentum`; or from the `batch`. shuffle: a coin decides which side comes first. reset_positions: positions begin
-    again at the second sentence. mask_share: of the tokens, predicted by TLM.
+    tlm, contrastive, pull: weights of the three terms, 0 to leave one out. layer: the cut at which sentences are
+    compared. pooling: the `first` token or the `mean` of the content tokens. projection: the head between the pooled
+    vector and the loss, with output width `projection_width`. negatives: from a `queue` of keys, whose encoder has the
+    given `momentum`, or from the `batch`. shuffle: draw at random which side comes first. reset_positions: restart
+    positions at the second sentence. mask_share: share of the tokens that TLM masks.
     """
 
     layer: int
@@ -231,9 +231,9 @@ class Alignment:
 
 
 class Aligner(nn.Module):
-    """A masked LM that is being aligned, and what goes with it: projection, key encoder, queue, sums of losses.
+    """A masked LM in alignment training, with its projection, key encoder, queue and sums of losses.
 
-    model: a `...ForMaskedLM`, which is changed in place; stack: of its encoder.
+    model: a `...ForMaskedLM`, which is changed in place; stack: the stack of its encoder.
     """
 
     queue: Tensor
@@ -253,9 +253,9 @@ class Aligner(nn.Module):
                 last = nn.Linear(stack.width, how.projection_width)
                 lower = () if how.projection == "linear" else (nn.Linear(stack.width, stack.width), nn.ReLU())
             self.projection = (nn.Sequential(*lower, last) if lower else last).to(device)
-        self.pending: list[tuple[Tensor, Tensor]] = []  # keys of the step that is being computed, and their names
+        self.pending: list[tuple[Tensor, Tensor]] = []  # keys of the current step, and their names
         if how.queued:
-            # The key encoder is a copy without what lies above the cut.
+            # The key encoder is a copy without the modules above the cut.
             self.key, self.key_projection = copy.deepcopy(stack.model), copy.deepcopy(self.projection)
             del self.key.get_submodule(stack.family.blocks)[how.layer :]
             if "pooler" in self.key._modules:
@@ -263,33 +263,33 @@ class Aligner(nn.Module):
             self.key.requires_grad_(False)
             self.key_projection.requires_grad_(False)
             self.keys = replace(self.sentences, model=self.key)
-            # Weights of the key encoder and its projection, and those they follow.
+            # Weights of the key encoder and its projection, and the trained weights they average.
             fast = dict(stack.model.named_parameters())
             pairs = [(weight, fast[name]) for name, weight in self.key.named_parameters()]
             pairs += zip(self.key_projection.parameters(), self.projection.parameters(), strict=True)
             self.slow_and_fast = [slow for slow, _ in pairs], [weight for _, weight in pairs]
             draw = torch.Generator().manual_seed(seed_of(seed, "queue"))
             width = how.projection_width if how.projection != "none" else stack.width
-            first = normalize(torch.randn(how.queue, width, generator=draw))  # as MoCo begins
+            first = normalize(torch.randn(how.queue, width, generator=draw))  # as in MoCo
             self.register_buffer("queue", first.to(device))
             self.register_buffer("names", torch.zeros(how.queue, dtype=torch.long, device=device))  # 0: no sentence
             self.register_buffer("pointer", torch.zeros((), dtype=torch.long, device=device))
-        # Not part of a checkpoint: a run that goes on loads the same model first.
+        # Not part of a checkpoint: a resumed run loads the same model first.
         self.start = [weight.detach().clone() for weight in model.parameters()] if how.pull else []
 
     def vectors(self, rows: Rows, side: str) -> Tensor:
-        """Sentences of one side, `query` or `key`, as vectors of length 1, (rows, width), float32."""
+        """Unit vectors of the sentences of one side, `query` or `key`: (rows, width), float32."""
         keys = side == "key" and self.how.queued
         stack, projection = (self.keys, self.key_projection) if keys else (self.sentences, self.projection)
         table = {name.removeprefix(f"{side}_"): values for name, values in rows.items() if name.startswith(side)}
         count, (height, length) = len(table["names"]), table["ids"].shape
-        numbers = torch.arange(height, device=table["ids"].device)  # of the rows, where each has one sentence
+        numbers = torch.arange(height, device=table["ids"].device)  # of the rows, if each has one sentence
         with torch.set_grad_enabled(torch.is_grad_enabled() and not keys):
             states = stack.read_table(table).float()
             if self.how.pooling == "first":
                 begins = table["begins"] if "begins" in table else numbers * length
                 return normalize(projection(torch.index_select(states, 0, begins)).float())
-            # The mean over each sentence without its special tokens, which are summed up in a place of their own.
+            # The mean over each sentence's content; special tokens are summed in an extra last row.
             texts = table["texts"] if "texts" in table else numbers[:, None]
             owners = torch.where(table["content"], texts, count).flatten()
             sums = states.new_zeros((count + 1, states.shape[1])).index_add(0, owners, states)
@@ -297,10 +297,10 @@ class Aligner(nn.Module):
             return normalize(projection(sums[:-1] / counts[:-1, None]).float())
 
     def contrast(self, rows: Rows) -> Tensor:
-        """InfoNCE of these pairs, summed; keys that go into the queue are left in `pending`."""
+        """InfoNCE of these pairs, summed; keys for the queue are appended to `pending`."""
         names, temperature = (rows["query_names"], rows["key_names"]), self.how.temperature
         query, keys = self.vectors(rows, "query"), self.vectors(rows, "key")
-        with torch.autocast(query.device.type, enabled=False):  # similarities of half precision are coarse
+        with torch.autocast(query.device.type, enabled=False):  # half precision is too coarse for similarities
             if not self.how.queued:
                 return batch_loss(query, keys, temperature=temperature, names=names)
             self.pending.append((keys, names[1]))
@@ -324,7 +324,7 @@ class Aligner(nn.Module):
         return total
 
     def after(self) -> None:
-        """When the weights of a step have moved: the key encoder follows, and the keys of the step enter the queue."""
+        """After each optimiser step: update the key encoder, and add the keys of the step to the queue."""
         if self.pending:
             # slow <- momentum * slow + (1 - momentum) * fast
             get_ema_multi_avg_fn(self.how.momentum)(*self.slow_and_fast, None)  # type: ignore[no-untyped-call]
@@ -333,7 +333,7 @@ class Aligner(nn.Module):
             self.pending.clear()
 
     def losses(self) -> list[Reading]:
-        """The mean loss of each term since it was last read: of TLM a masked token, of contrast a pair."""
+        """The mean loss since the last call: of TLM per masked token, of the contrastive term per pair."""
         sums = self.sums.tolist()
         self.sums.zero_()
         terms = (("tlm", "token", *sums[:2]), ("contrastive", "pair", *sums[2:]))
@@ -358,12 +358,12 @@ def align_pairs(
     piece: int | None = None,
     compiled: bool = False,
 ) -> Objective:
-    """The objective: `batch` pairs a step, groups of languages in proportion to their size to the power `exponent`.
+    """The objective: `batch` pairs a step, language groups sampled in proportion to size ** `exponent`.
 
-    longest: tokens of a sequence at most; a longer pair is cut. piece: pairs that run through the model together, where
-    all of a batch do not fit. compiled: the blocks of both encoders are compiled.
+    longest: maximum tokens of a sequence; longer pairs are truncated. piece: pairs in one forward pass, if a whole
+    batch does not fit into memory. compiled: compile the blocks of both encoders.
     """
-    if compiled:  # block by block: they have the same code, which is compiled once for all, and for every size
+    if compiled:  # block by block: their code is the same, so it is compiled once, for every block and size
         for block in (*aligner.stack.blocks, *(aligner.keys.blocks if aligner.how.queued else ())):
             block.compile(dynamic=True)
     how, streams, padding = aligner.how, list(pairs.values()), padding_id(aligner.model)
@@ -373,7 +373,7 @@ def align_pairs(
     shared = aligner.stack.tables
 
     def masked_pairs(sides: Sequence[PlainSentences], step: int) -> Iterator[dict[str, Any]]:
-        """What TLM reads of a step, piece by piece: pairs that are masked together, so that pieces change nothing."""
+        """TLM inputs of a step, piece by piece; pairs are masked together, so that pieces change nothing."""
         ids, content, lengths, second = fill(sides, borders, padding, longest=longest)
         generator = torch.Generator().manual_seed(seed_of(seed, "masks", step))
         inside = torch.from_numpy(content & maskable[ids])
@@ -382,20 +382,20 @@ def align_pairs(
         text = places < lengths[:, None]
         types = ((places >= second[:, None]) & text).astype(np.int64)
         positions = np.where(types & how.reset_positions, places - second[:, None], places)
-        # The loop divides by pairs; this makes of it the mean over the masked tokens of the whole batch.
+        # The loop divides by pairs; this factor makes it the mean over the masked tokens of the whole batch.
         pairs_per_token = torch.full((batch,), batch / max(1, int((masked.labels != IGNORE).sum())))
         for part in pieces:
-            some = Masked(masked.inputs[part], masked.places[part], masked.labels[part])
+            masked_part = Masked(masked.inputs[part], masked.places[part], masked.labels[part])
             if shared:
                 values = {"types": types[part][text[part]], "positions": positions[part][text[part]]}
-                rows: dict[str, Any] = dict(masked_table(some, lengths[part], padding=padding, **values))
+                rows: dict[str, Any] = dict(masked_table(masked_part, lengths[part], padding=padding, **values))
             else:
-                rows = vars(some) | {"types": types[part], "attention": text[part].astype(np.int64)}
+                rows = vars(masked_part) | {"types": types[part], "attention": text[part].astype(np.int64)}
                 rows |= {"positions": positions[part]} if how.reset_positions else {}
             yield rows | {"pairs_per_token": pairs_per_token[part]}
 
     def sentence_rows(sentences: PlainSentences, side: str) -> Iterator[dict[str, Any]]:
-        """What a pass over the sentences of one side reads, piece by piece."""
+        """Inputs of a pass over the sentences of one side, piece by piece."""
         ids, content, lengths, _ = fill([sentences], borders, padding)
         text, names = np.arange(ids.shape[1]) < lengths[:, None], sentence_names(sentences)
         for part in pieces:
@@ -422,5 +422,5 @@ def align_pairs(
 
 
 def pair_count(rows: Rows) -> int:
-    """How many pairs there are in the rows of a step."""
+    """The number of pairs in the rows of a step."""
     return len(rows["pairs_per_token"] if "pairs_per_token" in rows else rows["query_names"])

@@ -1,4 +1,4 @@
-"""A training that can be killed at any moment: checkpoint every k updates, resume from the last one, finish once.
+"""Training that can be killed at any moment: checkpoint every k updates, resume from the last one, finish once.
 
     if finished(folder):
         return
@@ -9,18 +9,18 @@
     yield test_rows(folder / "best")
     finish(folder)
 
-A step is a pure function of the seed and its number, and a checkpoint holds everything else. So a training that was
-killed and goes on has the same weights and the same readings, bit for bit, as one that was never killed. Readings taken
-between the last checkpoint and the kill are given again; whoever writes them to a table skips those it has.
+A step is a pure function of the seed and its number, and a checkpoint holds everything else. So a resumed training has
+the same weights and readings, bit for bit, as one that was never killed. Readings taken between the last checkpoint and
+the kill are yielded again; the code that writes them to a table skips the rows it has.
 
-    step-0000500/   a checkpoint, which appears whole or not at all: the model as `from_pretrained` reads it, every
+    step-0000500/   a checkpoint, which appears complete or not at all: the model in `from_pretrained` format, every
                     weight in full precision and AdamW's moments (`training.safetensors`), the step, the running sums
                     and the memory of the stopping rule (`training.json`), and the weights of the best model so far
-                    where they are not the same (`best.safetensors`)
-    best/           the model of the best reading, where a selection was given; it is held in memory while a model
-                    trains and written once, at the end, since to write it at every reading that is better than the
-                    last would take a tuning run longer than its updates
-    finished        an empty file: the training and whatever came after it (a test, a score) are done
+                    if they differ (`best.safetensors`)
+    best/           the model with the best reading, if a selection was given; it is held in memory during training and
+                    written once, at the end, since writing it after every improvement would take longer than the
+                    updates of a fine-tuning run
+    finished        an empty file: the training and everything after it (a test, a score) are done
 """
 
 import json
@@ -51,10 +51,10 @@ class Checkpoints:
     """Where and how often a training is saved.
 
     Args:
-        folder: where checkpoints and the best model are written; made when it is needed.
-        export: writes the model's own files, as `from_pretrained` reads them, into an empty folder.
+        folder: where checkpoints and the best model are written; created when needed.
+        export: writes the model in `from_pretrained` format into an empty folder.
         every: updates between two checkpoints.
-        keep: how many of the last checkpoints stay.
+        keep: how many of the latest checkpoints to keep.
     """
 
     folder: Path
@@ -64,7 +64,7 @@ class Checkpoints:
 
 
 def finished(folder: Path) -> bool:
-    """Whether a training was finished earlier; checkpoints that a kill right after the end left are removed."""
+    """Whether the training was finished earlier; removes checkpoints left by a kill right after the end."""
     done = (folder / FINISHED).is_file()
     for path in folder.glob("step-*") if done else ():
         shutil.rmtree(path)
@@ -72,9 +72,9 @@ def finished(folder: Path) -> bool:
 
 
 def finish(folder: Path, *, keep_best: bool = True) -> None:
-    """Mark a training as done, with everything that came after it; checkpoints to go on from are removed.
+    """Mark a training and everything after it as done, and remove its checkpoints.
 
-    keep_best: whether `best/` stays.
+    keep_best: whether to keep `best/`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / FINISHED).touch()
@@ -91,9 +91,9 @@ def save_checkpoint(
     state: Mapping[str, Any],
     best: Mapping[str, Tensor] | None = None,
 ) -> Path:
-    """Write the checkpoint of `state["step"]`, then drop the ones older than the last `keep`.
+    """Write the checkpoint of `state["step"]`, then remove all but the last `keep`.
 
-    best: weights of the best model so far, from `copy_weights`, if they are not those of this step.
+    best: weights of the best model so far, from `copy_weights`, if they differ from those of this step.
     """
     path = checkpoints.folder / f"step-{state['step']:07d}"
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
@@ -114,9 +114,9 @@ def save_checkpoint(
 
 
 def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
-    """The model's weights as they are now, where they are: a GPU is not waited for.
+    """Copy the model's current weights on their own device, without a device synchronisation.
 
-    into: an earlier copy, whose memory is used again.
+    into: an earlier copy, whose memory is reused.
     """
     with torch.no_grad():
         if into is None:
@@ -125,14 +125,14 @@ def copy_weights(model: nn.Module, into: Mapping[str, Tensor] | None = None) -> 
 
 
 def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Give the model these weights, from `copy_weights`; they are copied to where its own are."""
+    """Copy weights from `copy_weights` into the model, on its own device."""
     with torch.no_grad():
         for name, value in _weights(model).items():
             value.copy_(weights[name])
 
 
 def export_best(checkpoints: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Write the model with these weights as `best`, in place of what is there; the model itself is as before."""
+    """Write the model with these weights as `best`, replacing an earlier one; the model itself is unchanged."""
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
     with wearing(model, weights), whole_folder(checkpoints.folder / "best") as beside:
         checkpoints.export(beside)
@@ -140,7 +140,7 @@ def export_best(checkpoints: Checkpoints, model: nn.Module, weights: Mapping[str
 
 @contextmanager
 def wearing(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """The model has these weights inside the block, and its own again afterwards."""
+    """Context manager that gives the model these weights, and restores its own afterwards."""
     before = copy_weights(model)
     try:
         put_weights(model, weights)
@@ -150,21 +150,21 @@ def wearing(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
 
 
 def latest(folder: Path) -> Path | None:
-    """The last checkpoint there, or None."""
+    """The last checkpoint in the folder, or None."""
     return next(reversed(_all(folder)), None)
 
 
 def restore_checkpoint(
     path: Path, model: nn.Module, optimiser: torch.optim.Optimizer
 ) -> tuple[dict[str, Any], dict[str, Tensor] | None]:
-    """Put weights and moments back as they were.
+    """Restore weights and moments.
 
-    Returns what was saved as `state`, and the weights of the best model when the checkpoint was written.
+    Returns the saved `state`, and the weights of the best model at the time of the checkpoint.
     """
     with readable(path, *UNUSABLE):
         tensors = load_file(path / "training.safetensors")
         state = dict(json.loads((path / "training.json").read_text(encoding="utf-8")))
-        device = str(next(model.parameters()).device)  # where better weights will take their place
+        device = str(next(model.parameters()).device)  # a later best model is copied into this one
         best = load_file(path / BEST, device=device) if (path / BEST).is_file() else None
     weights = _weights(model)
     expected = {f"weight.{name}": value.shape for name, value in weights.items()}
@@ -173,7 +173,7 @@ def restore_checkpoint(
     put_weights(model, {name: tensors[f"weight.{name}"] for name in weights})
     for name, weight in model.named_parameters():
         moments = {part: tensors[f"{part}.{name}"] for part in MOMENTS if f"{part}.{name}" in tensors}
-        if moments:  # AdamW keeps its step counts on the CPU unless it runs fused; moments are beside their weight
+        if moments:  # AdamW keeps its step counts on the CPU unless it is fused; moments are on the weight's device
             optimiser.state[weight] = {
                 part: value if part == "step" and not weight.is_cuda else value.to(weight.device)
                 for part, value in moments.items()

@@ -1,12 +1,12 @@
-"""How far two models are from each other, layer by layer, on the same words: probes over the steps of training.
+"""Distances between two models, layer by layer, on the same words, measured by a probe during training.
 
-The other model is a native model of the language, or the model itself before its first update. Two
-tokenizers cut one sentence in different places, so tokens do not correspond; words do. A word is a span of characters,
-and its vector is the mean of its subwords. Each is compared with the vector of the same word in the other model; a word
-that either model lost because its sentence was too long is left out. Special tokens and padding never enter.
+The other model is a native model of the language, or the model itself before its first update. Two tokenizers segment a
+sentence differently, so tokens do not correspond; words do. A word is a span of characters, and its vector is the mean
+of its subwords. Each is compared with the vector of the same word in the other model; a word that either model
+truncated is left out. Special tokens and padding are never used.
 
-The sample of words is drawn once. The other model's vectors of it are computed once and kept in memory; nothing is
-written. Dropout is off, so a frozen layer has the same distance at every step.
+The sample of words is drawn once. The other model's vectors are computed once and kept in memory; nothing is written.
+Dropout is off, so a frozen layer has the same distance at every step.
 """
 
 from collections.abc import Iterator, Sequence
@@ -33,8 +33,8 @@ from isogloss.vectors.extract import stream
 
 Distance = Literal["l2", "cosine", "cka", "procrustes"]
 
-ANY_WIDTH = ("cka",)  # compares spaces of different widths too
-FEWEST = 4  # items of a debiased CKA
+ANY_WIDTH = ("cka",)  # distances that compare spaces of different widths too
+FEWEST = 4  # minimum number of items for a debiased CKA
 PADDED_TOGETHER = 16  # sentences of a padded batch: the paper's evaluation batch
 
 
@@ -42,8 +42,8 @@ PADDED_TOGETHER = 16  # sentences of a padded batch: the paper's evaluation batc
 class Sample:
     """A sample of words and a model's vectors of them: values (layers, items, width), float32, at these `layers`.
 
-    items: (items, 2), a word's row in the corpus and its number in the sentence, or the number of a position in a
-    padded batch where vectors are read by position. rows: the sentences drawn. cuts: all that the model has.
+    items: (items, 2), a word's row in the corpus and its index in the sentence, or its position in a padded batch if
+    vectors are read by position. rows: the sampled sentences. cuts: all cuts of the model.
     """
 
     corpus: Corpus
@@ -69,24 +69,24 @@ def sample_vectors(
     by_position: bool = False,
     attend_padding: bool = False,
 ) -> Sample:
-    """The vectors that a stack now has of a sample of words, on the CPU, to measure another model's distance from here.
+    """A stack's current vectors of a sample of words, on the CPU, as the reference for `distance_probe`.
 
-    A run that is resumed needs the vectors of step 0, not of the step it goes on from: take them before a checkpoint is
-    restored.
+    A resumed run needs the vectors of step 0, not those of the step at which it resumes: call this before a checkpoint
+    is restored.
 
     Args:
-        stack: the model to measure distances to: another one, or the one that is about to be trained.
-        corpus: the text the sample is of.
-        seed: of the draw of whole sentences.
-        words: sentences are drawn until they hold this many words; None takes all.
-        layers: default all.
-        part: "states", or "attention", which takes what the attention inside block k adds to its input, k from 1.
-        by_position: the way of Hussain & Dudev 2020, position i of a padded batch with position i, special tokens and
-            padding included; wrong where the tokenizers differ, and here to show how wrong.
-        attend_padding: with `by_position`, whether tokens attend to padding: no attention mask is given.
+        stack: the reference model: another one, or the one that is about to be trained.
+        corpus: the text to sample from.
+        seed: of the sampling of sentences.
+        words: sentences are drawn until they contain this many words; None takes all.
+        layers: the layers to read; all by default.
+        part: "states", or "attention", the output that the attention of block k adds to its input, k from 1.
+        by_position: compare position i of a padded batch with position i, special tokens and padding included, as
+            Hussain & Dudev (2020) do; this is wrong if the tokenizers differ, and serves to show how wrong.
+        attend_padding: with `by_position`, run without an attention mask, so that tokens attend to padding.
     """
     require(words is None or words >= FEWEST, f"distances need at least {FEWEST} words, not {words}")
-    # Whole sentences in a drawn order, until they hold so many words; in that order blocks are random too.
+    # Whole sentences in random order until they contain `words` words; so jackknife blocks are random too.
     rows = tuple(np.random.default_rng(seed_of(seed, "words for distances")).permutation(len(corpus)).tolist())
     require(rows, f"{corpus.name or corpus.language}: the corpus is empty")
     if words is not None:
@@ -113,14 +113,14 @@ def distance_probe(
     other: str,
     measures: Sequence[Distance] = ("l2", "cosine", "cka", "procrustes"),
 ) -> Probe:
-    """Distances of a stack in training to another model, or to its own start, on the words of a sample.
+    """Distances of a stack in training to another model, or to its own initial state, on the words of a sample.
 
     reference: the other model's vectors; other: its name in the readings.
 
-    Readings, each with `layer` and the same `other_layer`, `n` words and `unit` "word" (or "position"):
-    `l2_drift` and `cosine_drift`, means with a jackknife interval over parts of the sentences; `cka`, debiased, with
-    its jackknife interval and the floor of shuffled pairs; `procrustes_distance` with its floor. `method` is
-    "attention" where that is read. Models of different widths have `cka` only, and the probe's `notes` say so.
+    Readings, each with `layer` and the same `other_layer`, `n` words and `unit` "word" (or "position"): `l2_drift` and
+    `cosine_drift`, means with a jackknife interval over blocks of sentences; `cka`, debiased, with its jackknife
+    interval and the floor of shuffled pairs; `procrustes_distance` with its floor. `method` is "attention" if the part
+    is. Models of different widths have `cka` only, and the probe's `notes` say so.
     """
     depths = f"{other} has {len(reference.cuts) - 1} layers, {stack.name} has {len(stack.cuts) - 1}"
     compared = "layers are compared one by one; choose a model of the same depth"
@@ -137,11 +137,11 @@ def distance_probe(
     coordinates = {"unit": unit, "other_model": other, "data": data}
     coordinates |= {"method": "attention"} if reference.part == "attention" else {}
 
-    unmoved: dict[int, list[Reading]] = {}  # what was said of layers that are as in the reference, as frozen ones are
+    unmoved: dict[int, list[Reading]] = {}  # readings of layers equal to the reference, such as frozen ones
 
     def take() -> Iterator[Reading]:
         sample = _read(stack, reference, stack.device)
-        # Where the items that both have stand in each: both list a sentence's items in order, and sentences alike.
+        # Indices of the common items in both: sentences, and the items of each sentence, are in the same order.
         both = (sample.items, reference.items)
         most = 1 + max((int(items[:, 1].max()) for items in both if len(items)), default=0)
         keys = [items[:, 0] * most + items[:, 1] for items in both]
@@ -154,18 +154,18 @@ def distance_probe(
             x = own[mine.to(own.device)]
             y = others[theirs].to(x.device)
             equal = torch.equal(x, y)
-            answers = unmoved.get(layer) if equal else None
-            answers = answers or [_distance(name, x, y, sentences, reference.seed) for name in names]
+            readings = unmoved.get(layer) if equal else None
+            readings = readings or [_distance(name, x, y, sentences, reference.seed) for name in names]
             if equal:
-                unmoved[layer] = answers
-            for answer in answers:
-                yield answer | {"n": len(mine), "layer": layer, "other_layer": layer} | coordinates
+                unmoved[layer] = readings
+            for row in readings:
+                yield row | {"n": len(mine), "layer": layer, "other_layer": layer} | coordinates
 
     return Probe(every, take, (note,) if left_out else ())
 
 
 def _read(stack: Stack, sample: Sample, device: torch.device) -> Sample:
-    """The same sample with a stack's vectors of it, on `device`."""
+    """Return the sample with a stack's vectors of it, on `device`."""
     if sample.by_position:
         parts = list(_positions(stack, sample))
     else:
@@ -179,7 +179,7 @@ def _read(stack: Stack, sample: Sample, device: torch.device) -> Sample:
 
 
 def _positions(stack: Stack, sample: Sample) -> Iterator[tuple[Tensor, Tensor]]:
-    """Every position of padded batches, marks and padding included: values (layers, items, width), items (items, 2)."""
+    """Every position of padded batches, padding included: values (layers, items, width), items (items, 2)."""
     attention = stack.family.attention if sample.part == "attention" else None
     states_at: dict[int, Tensor] = {}
 
@@ -201,7 +201,7 @@ def _positions(stack: Stack, sample: Sample) -> Iterator[tuple[Tensor, Tensor]]:
 
 
 def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
-    """The reading of one measure: x, y (items, width), sentences (items,) the sentence of each item."""
+    """The reading of one measure: x, y (items, width); sentences (items,), the sentence of each item."""
     if name == "procrustes":
         floor = procrustes_floor(x, y, seed=seed)
         return {"measure": "procrustes_distance", "value": procrustes_distance(x, y), "floor": floor}
@@ -211,9 +211,9 @@ def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int
         return {"measure": "cka", **asdict(pair.estimate("x", "y"))}
     distances, most = (l2_distances, float("inf")) if name == "l2" else (cosine_distances, 2.0)
     values = distances(x, y).cpu()  # (items,)
-    # A jackknife over parts of neighbouring sentences: words of a sentence are not independent.
+    # A jackknife over blocks of neighbouring sentences: words of a sentence are not independent.
     count = int(sentences.max()) + 1
-    parts = sentences * min(PARTS, count) // count  # of each word
+    parts = sentences * min(PARTS, count) // count  # the block of each word, (items,)
     totals = torch.zeros(min(PARTS, count), dtype=values.dtype).index_add_(0, parts, values)
     without = (values.sum() - totals) / (len(values) - torch.bincount(parts))
     mean = jackknife_interval(float(values.mean()), without).clipped(0.0, most)

@@ -1,15 +1,15 @@
 """Language modelling: on streams of running text, as in pretraining, and on sentences, as in fine-tuning.
 
-Pretraining (`language_modelling`) cuts streams of one length out of running text in one or many languages, or lays out
-whole texts of it in rows. Fine-tuning studies (Hussain & Dudev 2020) take a corpus as a set of sentences: an epoch of
-`sentence_modelling` sees each of them once, in a new order. Held-out text is read by `isogloss.training.perplexities`.
+Pretraining (`language_modelling`) cuts streams of equal length out of running text in one or many languages, or packs
+whole texts into rows. Fine-tuning studies (Hussain & Dudev 2020) treat a corpus as a set of sentences: an epoch of
+`sentence_modelling` sees each sentence once, in a new order. `isogloss.training.perplexities` evaluates held-out text.
 
-What is asked for are masked tokens, or in a decoder each token after those before it. One loss serves both: it takes
-places and their labels.
+The targets are masked tokens, or in a decoder each next token. One loss serves both: it takes positions and labels.
 
-The vocabulary head is computed only where there is a label. 15% of the places are asked for, while `model(ids).logits`
-scores every place against the whole vocabulary; with 119,547 word pieces that costs more than the twelve blocks below
-it. Here the blocks run over the whole text, the states at the asked places are gathered, and the head sees only those:
+The vocabulary head is computed only at positions with a label. Only 15% of the positions have one, while
+`model(ids).logits` scores every position against the whole vocabulary; with 119,547 word pieces that costs more than
+the twelve blocks below it. Here the blocks run over the whole text, and the head only sees the states at the labelled
+positions:
 
     scores(model, model.base_model(ids)[0][row, place])  =  model(ids).logits[row, place]
 """
@@ -38,9 +38,9 @@ from isogloss.text.streams import Frame, lay_out, read_spans, texts_of
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
 from isogloss.training.sharing import Languages
 
-RESIDENT_BYTES = 2**31  # of streams that are worth a place in a GPU's memory
-MOST_ASKED = 0.2  # of the places of a table, so many may be asked for
-STEPS_AT_ONCE = 16  # steps whose texts are drawn together, the first of which tell how many rows a step needs
+RESIDENT_BYTES = 2**31  # largest streams that are kept in a GPU's memory
+MOST_ASKED = 0.2  # largest share of the positions of a table that have a label
+STEPS_AT_ONCE = 16  # steps whose texts are drawn together; the first ones give the number of rows a step needs
 
 
 def language_modelling(
@@ -59,20 +59,19 @@ def language_modelling(
     ends: Mapping[str, Sequence[int]] | None = None,
     compiled: bool = False,
 ) -> Objective:
-    """Language modelling on text of one or many languages: on streams of it, or text by text.
+    """Language modelling on text of one or many languages: on streams, or text by text.
 
-    streams: token ids of each language, (tokens,). Each step takes `batch` streams of `length` tokens, languages in
-    proportion to their size to the power of `exponent`, and predicts `share` of their tokens, masked anew, or all but
-    the first of each row or text where the masking is causal. masking: that of each language, whose marks are the same
-    in all; starts: the ids that begin a word in each language, (vocabulary,) bool, if words are to be masked whole.
-    frame: the special tokens around a text, if a step takes `batch` texts of at most `length` tokens instead, or those
-    of a pair, if it takes texts in two, as `text_rows` lays them out; ends: the ids that end a sentence in each
-    language. Languages that share one model run through it together, others each through its own. compiled: the loss is
-    compiled for the device.
+    streams: token ids of each language, (tokens,). Each step takes `batch` streams of `length` tokens, with languages
+    sampled in proportion to size ** `exponent`, and predicts `share` of their tokens under fresh masks, or all but the
+    first of each row or text if the masking is causal. masking: that of each language; the special tokens must be the
+    same in all. starts: the ids that begin a word in each language, (vocabulary,) bool, for whole-word masking. frame:
+    the special tokens around a text, if a step takes `batch` texts of at most `length` tokens instead, or those of a
+    pair, if it takes texts in two segments, as `text_rows` lays them out; ends: the ids that end a sentence in each
+    language. Languages that share one model run through it together. compiled: compile the loss for the device.
 
-    Where the models have a head for it, which pairs are neighbours is learned besides (Devlin et al. 2019). The mean
-    loss of the pairs is added to that of the masked tokens in the gradient; the value is that of the tokens alone, and
-    the head keeps the sum of the other.
+    If the models have a head for it, next sentence prediction (Devlin et al. 2019) is learned as well. The mean loss of
+    the pairs is added to that of the masked tokens in the gradient only: the loss returned is that of the tokens alone,
+    and the head accumulates the other.
     """
     names, head = list(streams), models.next_sentence
     causal = masking[names[0]].causal
@@ -89,7 +88,7 @@ def language_modelling(
     special[list(masking[names[0]].marks)] = True
     pools = {name: masking[name].pool.to(device) for name in names}
     begins = {name: table.to(device) for name, table in (starts or {}).items()}
-    if begins and alone:  # what goes on a word in one language is no word in any other
+    if begins and alone:  # a piece that continues a word in one language starts none in any other
         begins = {names[0]: torch.stack(list(begins.values())).all(dim=0)}
     loss_of = _compiled(fixed=frame is not None and alone) if compiled else token_loss
 
@@ -110,15 +109,15 @@ def language_modelling(
             tokens, pairs = (torch.cat([rows[key].ravel() for _, rows in parts]) for key in ("labels", "neighbours"))
             for _, rows in parts:
                 begun = rows["neighbours"] != IGNORE
-                # The loop divides by tokens; this makes of it the mean over the pairs of the whole batch.
+                # The loop divides by tokens; this factor makes it the mean over the pairs of the whole batch.
                 rows["tokens_per_pair"] = ((tokens != IGNORE).sum() / (pairs != IGNORE).sum()).expand(len(begun))
                 order = length - torch.arange(length, device=device)
-                rows["firsts"] = (begun * order).topk(most, dim=1).indices  # in their order, then any
+                rows["firsts"] = (begun * order).topk(most, dim=1).indices  # in order, then arbitrary ones
                 rows["neighbours"] = rows["neighbours"].gather(1, rows["firsts"])
         return [Part(rows, name) for name, rows in parts]
 
     def loss(rows: Rows, name: str) -> Tensor:
-        if compiled and not alone:  # how many rows a language has differs from step to step
+        if compiled and not alone:  # the number of rows of a language differs from step to step
             for value in rows.values():
                 torch._dynamo.maybe_mark_dynamic(value, 0)
         if head is None:
@@ -146,7 +145,7 @@ def language_modelling(
 def row_sampler(
     streams: Mapping[str, np.ndarray], frame: Frame | None, *, length: int, exponent: float, seed: int
 ) -> Sampler | ItemSampler:
-    """What `language_modelling`, with these arguments, draws its rows with: streams, or texts if they have a frame."""
+    """The sampler of `language_modelling` with these arguments: of streams, or of texts if there is a frame."""
     if frame is None:
         sizes = {name: len(ids) for name, ids in streams.items()}
         return Sampler(sizes, length=length, exponent=exponent, seed=seed)
@@ -157,7 +156,7 @@ def row_sampler(
 
 
 DrawnRows = Callable[[int], Iterator[tuple[int, dict[str, Tensor]]]]
-"""A function of a step that gives its rows: the number of a language, and tensors whose first dimension is the row."""
+"""A function from a step to its rows: the index of a language, and tensors whose first dimension is the row."""
 
 
 def stream_rows(
@@ -169,9 +168,9 @@ def stream_rows(
     together: bool,
     device: torch.device,
 ) -> DrawnRows:
-    """The `batch` streams of each step: ids, (rows, length), of all languages at once if they go together.
+    """The `batch` streams of each step: ids (rows, length), of all languages in one table if `together`.
 
-    They are cut out of text in the memory of a GPU that has room for it, or read from disk.
+    They are sliced from text in the memory of a GPU that has room for it, or read from disk.
     """
     texts = list(streams.values())
     borders = np.cumsum([0, *map(len, texts)])
@@ -180,7 +179,7 @@ def stream_rows(
         resident = torch.cat([torch.from_numpy(text.astype(np.int32)) for text in texts]).to(device)
 
     def read(numbers: np.ndarray, starts: np.ndarray) -> Tensor:
-        """Streams of these languages from these places on, (rows, length)."""
+        """Streams of the given languages from the given offsets on, (rows, length)."""
         if resident is not None:
             first = torch.from_numpy(borders[numbers] + starts).to(device, non_blocking=True)
             return resident[first[:, None] + steps].long()
@@ -209,15 +208,15 @@ def text_rows(
     ends: Mapping[str, Sequence[int]] | None = None,
     seed: int | None = None,
 ) -> DrawnRows:
-    """The `batch` texts of each step, put together by `fit` into rows of `length` tokens that are nearly full.
+    """The `batch` texts of each step, packed by `fit` into nearly full rows of `length` tokens.
 
-    Ids, positions, texts and, of pairs, types, as `lay_out` gives them, (rows, length) each, of all languages at once
-    if they go together. Then every step has as many rows, so that a compiled step sees one shape: those that a step
-    needs on average and a standard deviation more. The last texts of a step that needs more are left out, about two in
-    a thousand. streams, ends: as in `language_modelling`.
+    Yields ids, positions, texts and, for pairs, types as returned by `lay_out`, (rows, length) each, of all languages
+    in one table if `together`. Every step then has the same number of rows, so that a compiled step sees one shape: the
+    mean number that a step needs plus one standard deviation. If a step needs more, its last texts are left out, about
+    two in a thousand. streams, ends: as in `language_modelling`.
 
-    seed: half of the pairs, drawn by it, have the second side of another text of their language and step, cut where it
-    does not fit. `neighbours`, likewise (rows, length), says at the first token of a pair whether it is such a one.
+    seed: if given, half of the pairs, drawn by it, get the second side of another text of their language and step,
+    truncated to fit. `neighbours`, also (rows, length), says at the first token of a pair whether it is one of these.
     """
     ids = list(streams.values())
     known = [texts_of(each, frame, length=length, ends=(ends or {}).get(name, ())) for name, each in streams.items()]
@@ -225,11 +224,11 @@ def text_rows(
 
     @lru_cache(maxsize=1)
     def sampled(block: int) -> np.ndarray:
-        """Language and number of the texts of several steps, (2, steps, batch): drawn together in less time."""
+        """Language and index of the texts of several steps, (2, steps, batch); drawing them together is faster."""
         return np.stack(sampler.rows(block, STEPS_AT_ONCE * batch)).reshape(2, STEPS_AT_ONCE, batch)
 
     def drawn(step: int) -> tuple[np.ndarray, ...]:
-        """The texts of a step: the language of each, begin and size of its sides, its length, whether it is mixed."""
+        """The texts of a step: the language of each, start and size of its sides, its length, whether it is mixed."""
         numbers, items = sampled(step // STEPS_AT_ONCE)[:, step % STEPS_AT_ONCE]
         borders, others = np.empty((len(frame), batch), dtype=np.int64), np.empty(batch, dtype=np.int64)
         for number in np.unique(numbers).tolist():
@@ -267,22 +266,22 @@ def text_rows(
 
 
 def coins(seed: int, step: int, batch: int) -> np.ndarray:
-    """Which pairs of a step are changed, (batch,) bool: even chances, a function of the seed and the step."""
+    """Which pairs of a step are changed, (batch,) bool: fair coin flips, a function of the seed and the step."""
     return np.random.default_rng(seed_of(seed, "coins", step)).random(batch) < 0.5
 
 
 def _same_text(ids: Tensor, texts: Tensor | None) -> Tensor:
-    """Which tokens follow one of their own text, (rows, length) bool; texts: -1 at padding, None for one text a row."""
+    """Which tokens follow a token of the same text, (rows, length) bool; texts: -1 at padding, None for one a row."""
     if texts is None:
         return torch.ones_like(ids, dtype=torch.bool)
     return (texts == texts.roll(1, dims=1)) & (texts >= 0)
 
 
 def token_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> Tensor:
-    """Cross entropy of the tokens that are asked for in nats, summed; with a head, (2,), then that of the pairs.
+    """Summed cross entropy of the labelled tokens in nats, (); with a head, also that of the pairs, (2,).
 
-    rows: inputs (rows, length); places and labels (rows, k), or asked and labels (k,), numbers of places in all rows
-    together; and what `table_arguments` takes. head: scores the states at `firsts`, whose labels are `neighbours`.
+    rows: inputs (rows, length); places and labels (rows, k), or asked and labels (k,), indices into all rows flattened;
+    and what `table_arguments` takes. head: scores the states at `firsts`, whose labels are `neighbours`.
     """
     given = table_arguments(model.base_model, FAMILIES.get(model.config.model_type), rows)
     states = model.base_model(input_ids=rows["inputs"], **given)[0]  # (rows, length, width)
@@ -302,8 +301,7 @@ def token_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> T
 def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
     """`token_loss`, compiled once for all models of one shape that this process trains, one after the other.
 
-    It is a function of the model: one that encloses its model would be compiled anew for each. fixed: sizes never
-    change.
+    It takes the model as an argument: a closure over the model would be recompiled for each. fixed: sizes never change.
     """
     options: dict[str, Any] = {}
     if hasattr(torch._inductor.config.triton, "mix_order_reduction"):
@@ -312,7 +310,7 @@ def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
     compiled = torch.compile(token_loss, dynamic=False, options=options) if fixed else torch.compile(token_loss)
 
     def loss(*given: Any) -> Tensor:
-        # Models of one process may have many shapes, and torch gives up after eight unless it is told. There is no
+        # Models of one process may have many shapes, and torch stops recompiling after eight by default. There is no
         # public name for this limit; without compiling, `token_loss` is the same function.
         with torch._dynamo.config.patch(recompile_limit=max(64, torch._dynamo.config.recompile_limit)):
             return compiled(*given)
@@ -321,12 +319,12 @@ def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
 
 
 def summed_cross_entropy(predicted: Tensor, labels: Tensor) -> Tensor:
-    """Nats of the labels, summed: predicted (rows, k, vocabulary), labels (rows, k) or `IGNORE`."""
+    """Cross entropy in nats, summed: predicted (rows, k, vocabulary), labels (rows, k), ids or `IGNORE`."""
     return cross_entropy(predicted.float().flatten(0, 1), labels.flatten(), ignore_index=IGNORE, reduction="sum")
 
 
 def padding_id(model: Any) -> int:
-    """The id that fills rows up: the model's own, which some families know positions by."""
+    """The padding id: the model's own, from which some families derive positions."""
     number = model.config.pad_token_id
     return 0 if number is None else int(number)
 
@@ -344,11 +342,11 @@ def sentence_modelling(
 ) -> Objective:
     """Language modelling on `batch` sentences a step, padded to the longest of them.
 
-    model: a `...ForMaskedLM`, or a `...ForCausalLM` where the masking is causal. The order of an epoch is a permutation
-    drawn from the seed and its number; 15% of the content tokens are predicted, masked anew at each step, by the same
-    draws on every device, or all tokens but the first, the end of the sentence too. attend_padding: no attention mask
-    is given, so that padding is read as text. table: sentences are laid out several to a row, in few shapes, so that an
-    update can be captured.
+    model: a `...ForMaskedLM`, or a `...ForCausalLM` if the masking is causal. The order of an epoch is a permutation
+    drawn from the seed and its number. The targets are 15% of the content tokens, under fresh masks at each step that
+    are the same on every device, or for a decoder all tokens but the first, including the end of the sentence.
+    attend_padding: pass no attention mask, so that padding is read as text. table: lay out several sentences to a row,
+    in few shapes, so that an update can be captured as a CUDA graph.
     """
     few = f"the target corpus has {len(sentences)} sentences, fewer than one batch of {batch} ({sentences.name})"
     require(len(sentences) >= batch, f"{few}; give more sentences or a smaller batch")
@@ -385,17 +383,17 @@ def sentence_modelling(
 
 
 def masked_table(masked: Masked, lengths: np.ndarray, *, padding: int, **more: np.ndarray) -> dict[str, Tensor]:
-    """Masked sentences laid out several to a row: what `token_loss` takes, with as few shapes as there are tables.
+    """Lay out masked sentences several to a row, as inputs of `token_loss` with few different shapes.
 
-    masked: sentences in padded rows, on the host; lengths (sentences,) of each. more: other values of their tokens,
-    (tokens,), sentences end to end.
+    masked: sentences in padded rows, on the host; lengths (sentences,). more: other values of their tokens, (tokens,),
+    with sentences concatenated.
     """
     table, text = layout_of(lengths), np.arange(masked.inputs.shape[1]) < lengths[:, None]
     used = (masked.labels != IGNORE).numpy()
     begins = np.cumsum(lengths) - lengths  # (sentences,)
     asked = table.slots[(begins[:, None] + masked.places.numpy())[used]]
     room = slots(table.texts.size, MOST_ASKED)
-    while room < len(asked):  # sentences of a few words, of which one is always asked for, or decoders
+    while room < len(asked):  # short sentences, in which at least one token is masked, or decoders
         room = min(2 * room, table.texts.size)
     missing = room - len(asked)
     rows = {"inputs": table.spread(masked.inputs.numpy()[text], padding)}

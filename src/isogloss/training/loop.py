@@ -1,15 +1,15 @@
-"""The one training loop: draw, loss, update; every so often a probe, a checkpoint, a word on the loss.
+"""The training loop: draw, loss, update; at intervals a probe, a checkpoint, a report of the loss.
 
-A step is a pure function of the seed and its number: the rows it sees, their masks, the dropout. So a run that was
-killed goes on to the same weights, and several processes that share a batch follow the curve of one.
+A step (its rows, their masks, the dropout) is a pure function of the seed and its number. So a run that was killed
+resumes to the same weights, and several processes that share a batch follow the curve of one.
 
-The objective says what is learned; the loop knows nothing of language. Losses are sums over targets, and their number
-is known for the whole batch before the first of its parts is run: splitting a batch over parts, passes or processes
+The objective defines what is learned; the loop knows nothing of language. Losses are sums over targets, and the number
+of targets of the whole batch is known before the first part is run: splitting a batch over parts, passes or processes
 changes nothing but rounding.
 
-Several processes may train one model: `torchrun` or `accelerate launch` starts them, accelerate joins them. Every
-process draws the whole batch of a step and keeps its own rows of it; gradients are summed before the update, so every
-process holds the same weights at every step.
+Several processes may train one model: `torchrun` or `accelerate launch` starts them, and accelerate joins them. Every
+process draws the whole batch of a step and runs its own share of the rows; gradients are summed before the update, so
+every process has the same weights at every step.
 """
 
 import json
@@ -40,20 +40,20 @@ from isogloss.training.stopping import Choice, Memory, Rule
 
 T = TypeVar("T")
 Rows = Mapping[str, Tensor]
-PATIENCE = timedelta(days=1)  # the others wait while the first packs text, which takes longer than the usual minutes
+PATIENCE = timedelta(days=1)  # others wait while the first process tokenizes, longer than torch's default timeout
 
 
 Decay = Literal["linear", "cosine", "inverse-sqrt", "constant", "trapezoid"]
-FINE_TUNING = (0.9, 0.999), 1e-8  # betas and epsilon as Adam was published
+FINE_TUNING = (0.9, 0.999), 1e-8  # betas and epsilon of the Adam paper
 
 
 @dataclass(frozen=True)
 class Optimisation:
-    """AdamW's values and the schedule: the rate climbs from 0 over `warm_up` steps to `rate`, then decays.
+    """AdamW's hyperparameters and the schedule: the learning rate rises over `warm_up` steps to `rate`, then decays.
 
     decay: linear or cosine to 0 at the last step; inverse-sqrt, rate * sqrt(warm_up / step); constant; trapezoid,
-    constant and then linear to 0 over the last fifth. clip: the largest norm of all gradients together, 0 for none.
-    betas, epsilon: as RoBERTa and InfoXLM are trained; `FINE_TUNING` holds those of fine-tuning.
+    constant and then linear to 0 over the last fifth. clip: maximum norm of all gradients together, 0 for no clipping.
+    betas, epsilon: by default those of RoBERTa and InfoXLM; `FINE_TUNING` holds those for fine-tuning.
     """
 
     rate: float = 1e-4
@@ -85,10 +85,10 @@ def rate_at(step: int, *, steps: int, optimisation: Optimisation) -> float:
 
 
 def adamw(model: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
-    """AdamW over every weight of the model, frozen ones too: a weight without a gradient is left alone.
+    """AdamW over every weight of the model, frozen ones too: a weight without a gradient is not updated.
 
-    So a layer that is unfrozen later trains from then on, without decay or stale momentum from before. Matrices
-    decay, biases and norms do not.
+    So a layer that is unfrozen later is trained from then on, without decay or stale momentum from before. Weight decay
+    applies to matrices, not to biases and norms.
     """
     weights = list(model.parameters())
     groups = [
@@ -96,7 +96,7 @@ def adamw(model: nn.Module, optimisation: Optimisation) -> torch.optim.AdamW:
         {"params": [weight for weight in weights if weight.dim() <= 1], "weight_decay": 0.0},
     ]
     values: dict[str, Any] = {"betas": optimisation.betas, "eps": optimisation.epsilon}
-    if any(weight.is_cuda for weight in weights):  # a captured update reads the rate from the device
+    if any(weight.is_cuda for weight in weights):  # a captured update reads the learning rate from the device
         rate = torch.tensor(optimisation.rate, device=weights[0].device)
         return torch.optim.AdamW(groups, lr=rate, fused=True, capturable=True, **values)
     return torch.optim.AdamW(groups, lr=optimisation.rate, **values)
@@ -116,7 +116,7 @@ class Processes:
         return self.rank == 0
 
     def add(self, tensors: Iterable[Tensor]) -> None:
-        """Replace each tensor by its sum over the processes, in one exchange for each type of number."""
+        """Replace each tensor by its sum over the processes, in one all-reduce for each dtype."""
         if self.count == 1:
             return
         kinds: dict[torch.dtype, list[Tensor]] = {}
@@ -130,18 +130,18 @@ class Processes:
                 member.copy_(piece.view_as(member))
 
     def wait(self) -> None:
-        """Go on when all have come here."""
+        """Wait until all processes have reached this point."""
         if self.count > 1:
             torch.distributed.barrier()
 
 
 def launched() -> tuple[int, int]:
-    """Rank and number of processes as the launcher says, (0, 1) without one."""
+    """Rank and number of processes as set by the launcher, (0, 1) without one."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def join(device: torch.device) -> Processes:
-    """Join the processes the launcher started; alone, this does nothing."""
+    """Join the processes that the launcher started; a single process needs nothing."""
     rank, count = launched()
     if count == 1:
         return Processes(0, 1, device)
@@ -152,11 +152,11 @@ def join(device: torch.device) -> Processes:
 
 
 def together(processes: Processes, make: Callable[[], T]) -> T:
-    """What `make` gives, made by the first process before the others read it; where that fails, it fails in all."""
-    made, mistake = [], None
+    """Return `make()`, called in the first process before the others; if it fails there, it fails in all."""
+    results, mistake = [], None
     if processes.first:
         try:
-            made.append(make())
+            results.append(make())
         except Exception as error:
             mistake = error
     failed = torch.tensor(float(mistake is not None), device=processes.device)
@@ -164,21 +164,21 @@ def together(processes: Processes, make: Callable[[], T]) -> T:
     if mistake is not None:
         raise mistake
     require(not failed, "the first process could not go on, and says why")
-    return made[0] if made else make()
+    return results[0] if results else make()
 
 
 @dataclass(frozen=True)
 class Part:
     """Rows of a step that run through the model together.
 
-    rows: tensors whose first dimension is the row, unless they are never split. name: which model or task they are for.
+    rows: tensors whose first dimension is the row, unless they are never split. name: the model or task they are for.
     """
 
     rows: Rows
     name: str = ""
 
     def pieces(self, processes: Processes, size: int | None) -> Iterator[Rows]:
-        """Rows of this process, at most `size` at a time; alone and without a size, all as they are."""
+        """Rows of this process, at most `size` at a time; with one process and no size, all rows unchanged."""
         mine = {key: value[processes.rank :: processes.count] for key, value in self.rows.items()}
         total = len(next(iter(mine.values())))
         if total and processes.count == 1 and size is None:
@@ -191,14 +191,14 @@ class Part:
 
 @dataclass(frozen=True)
 class Objective:
-    """What is learned.
+    """A training objective.
 
     draw(step): the whole batch of that step, in parts, a pure function of the step. loss(rows, name): the loss of some
-    rows, summed over their targets. count(rows): how many targets they have. around(): what the loss runs in. before():
-    called when a step begins to be computed, perhaps again after a try that was broken off. after():
-    called once the weights of a step have moved, such as for an average of weights that follows them. cudnn: whether
-    every row has a length for which the gradients of cuDNN's attention are sound, see `cudnn_attention`. captured:
-    whether all of these depend on nothing but weights and the tensors of the rows, so that a GPU can replay an update.
+    rows, summed over their targets. count(rows): the number of their targets. around(): a context in which the loss is
+    computed. before(): called at the start of a step, and again if the step is retried. after(): called after the
+    optimiser step, for instance to update a moving average of the weights. cudnn: whether the gradients of cuDNN's
+    attention are correct for the length of the rows, see `cudnn_attention`. captured: whether all of these depend only
+    on weights and the tensors of the rows, so that a GPU can replay an update.
     """
 
     draw: Callable[[int], Sequence[Part]]
@@ -213,10 +213,10 @@ class Objective:
 
 @dataclass(frozen=True)
 class Settings:
-    """How it is learned.
+    """How an objective is trained.
 
-    report: the mean loss is read every so many steps. piece: rows of one forward pass, where a batch does not fit.
-    half: bfloat16 arithmetic, weights stay float32.
+    report: steps between two readings of the mean loss. piece: rows of one forward pass, if a batch does not fit into
+    memory. half: autocast to bfloat16; weights stay float32.
     """
 
     steps: int
@@ -228,18 +228,18 @@ class Settings:
 
 
 def to_device(array: Any, device: torch.device) -> Tensor:
-    """An array on the device; from pinned memory, so that the copy waits for no step that is being computed."""
+    """Copy an array to the device, from pinned memory, so that the copy does not wait for a running step."""
     tensor = torch.as_tensor(array)
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def steps_in_epoch(items: Sized, batch: int) -> int:
-    """Steps that see every item once; the last of them may have fewer than `batch`."""
+    """Number of steps that see every item once; the last may have fewer than `batch` items."""
     return -(-len(items) // batch)
 
 
 class Training:
-    """A model in training: the step it is in, its optimiser, and the losses since they were last read."""
+    """A model in training: its step, its optimiser, and the sums of losses since the last report."""
 
     def __init__(self, model: nn.Module, objective: Objective, settings: Settings, processes: Processes) -> None:
         self.model, self.objective, self.settings, self.processes = model, objective, settings, processes
@@ -247,8 +247,8 @@ class Training:
         self.step = 0
         self.best: float | None = None
         self.best_step: int | None = None
-        self.best_weights: dict[str, Tensor] | None = None  # in the process that writes
-        self.memory: Memory = {}  # of the rule that may stop it
+        self.best_weights: dict[str, Tensor] | None = None  # in the first process only
+        self.memory: Memory = {}  # of the stopping rule
         self.stopped: str | None = None
         self._judged = -1
         wide = torch.float32 if processes.device.type == "mps" else torch.float64
@@ -259,7 +259,7 @@ class Training:
         self._graphs = CapturedUpdates(CudaGraphs(processes.device)) if captured else None
 
     def update(self) -> None:
-        """One step: the batch of this step through the model, gradients of all processes summed, weights moved."""
+        """One step: run its batch, sum the gradients over all processes, and update the weights."""
         parts, settings = self.objective.draw(self.step), self.settings
         rate = rate_at(self.step, steps=settings.steps, optimisation=settings.optimisation)
         for group in self.optimiser.param_groups:
@@ -283,14 +283,14 @@ class Training:
         self.step += 1
 
     def _learn_tensors(self, names: Sequence[tuple[str, Sequence[str]]], tensors: Sequence[Tensor]) -> None:
-        """Move the weights by parts that are given as the tensors of their rows, one after the other."""
+        """Update the weights with parts given as a flat sequence of the tensors of their rows."""
         given = iter(tensors)
         self._learn([Part({key: next(given) for key in keys}, name) for name, keys in names])
 
     def _learn(self, parts: Sequence[Part]) -> None:
-        """Move the weights by one batch. Nothing here waits for the device."""
+        """Update the weights with one batch, without a device synchronisation."""
         counts, device = sum(self.objective.count(part.rows) for part in parts), self.processes.device
-        # A number that is not on the device yet is filled in, for a copy would wait for the last step.
+        # A Python number is filled in on the device, because a copy would wait for the last step.
         count = counts.to(device) if isinstance(counts, Tensor) else torch.full((), counts, device=device)
         half = torch.bfloat16 if self.settings.half else None
         self.objective.before()
@@ -314,8 +314,8 @@ class Training:
     def _share_gradients(self, parts: Sequence[Part], weights: Sequence[nn.Parameter]) -> None:
         """Sum the gradients over the processes.
 
-        With fewer rows in a part than processes, some of these have no gradient where others have one, and each must
-        know which; otherwise every process ran every part, and all agree. A weight without any stays so.
+        If a part has fewer rows than there are processes, a weight may have a gradient in some of them only, which they
+        exchange first; otherwise every process ran every part. A weight without any gradient keeps none.
         """
         if self.processes.count == 1:
             return
@@ -329,10 +329,10 @@ class Training:
         self.processes.add(weight.grad for weight in weights if weight.grad is not None)
 
     def judge(self, rule: Rule, readings: Sequence[Reading]) -> bool:
-        """Whether a rule ends the training here; `stopped` then says why.
+        """Whether the rule ends the training at this step; `stopped` is then the reason.
 
-        After a restart, readings of the checkpoint's own step are not judged again. Every process takes the readings
-        and judges alike; should rounding part them, the first decides, for one that went on alone would wait forever.
+        After a restart, readings of the checkpoint's own step are not judged again. Every process applies the rule; if
+        rounding makes them disagree, the first decides, since a process that continued alone would wait forever.
         """
         if not readings or self.step <= self._judged:
             return False
@@ -344,7 +344,7 @@ class Training:
         return self.stopped is not None
 
     def save(self, checkpoints: Checkpoints) -> None:
-        """Write a checkpoint of this step; only the first process writes, all wait for it."""
+        """Write a checkpoint of this step; the first process writes, the others wait for it."""
         total, count = self.losses()
         best = {"best": self.best, "best_step": self.best_step, "memory": dict(self.memory)}
         state = {"step": self.step, "total": total, "count": count} | best
@@ -354,7 +354,7 @@ class Training:
         self.processes.wait()
 
     def restore(self, checkpoint: Path) -> None:
-        """Go on from a checkpoint."""
+        """Resume from a checkpoint."""
         state, best = saved.restore_checkpoint(checkpoint, self.model, self.optimiser)
         with readable(checkpoint, *saved.UNUSABLE):
             self.step, self.best, self.best_step = state["step"], state["best"], state["best_step"]
@@ -366,12 +366,12 @@ class Training:
     def losses(self) -> tuple[float, float]:
         """Sum of the losses and number of targets since they were last cleared, over all processes.
 
-        Refused where a loss or weight is no number: updates can spoil weights after a last good loss.
+        Raises an `InputError` if a loss or weight is not finite: an update can spoil weights after a finite loss.
         """
         sums = self._total.clone()
         self.processes.add([sums])
         total = float(sums)
-        # What is no number reaches the least and the greatest; looking at every weight takes 30 times as long on a CPU.
+        # NaN and infinity reach the minimum or maximum; `isfinite` of every weight takes 30 times as long on a CPU.
         ends = [torch.stack(torch.aminmax(weight.detach())).float() for weight in self.model.parameters()]
         if not math.isfinite(total) or not bool(torch.isfinite(torch.cat(ends)).all()):
             raise InputError(
@@ -393,18 +393,18 @@ def train(
     """Train from the start, or from the last checkpoint, to the last step.
 
     Args:
-        training: the model as it is before its first update, with a plan's fresh weights already drawn: a checkpoint
-            replaces its weights. Probes that compare with the start must be made before this call.
-        probes: what is measured before the first update, every so often, and after the last.
-        plan: called with the number of each update before it is made; says what trains by `requires_grad`.
-        checkpoints: where a training that is killed leaves what it goes on from.
-        selection: the reading by which the best model is kept, in `training.best_weights` and, at the end, as `best`
-            beside the checkpoints.
-        stop: a rule that is given the readings of each step that has any; where it says so, that step is the last,
-            everything is read there, and `training.stopped` is the rule's sentence.
+        training: the model before its first update, with a plan's blocks already reinitialised; a checkpoint replaces
+            its weights. Probes that compare with the initial model must be created before this call.
+        probes: the measures taken before the first update, at intervals, and after the last update.
+        plan: called with the number of each update before it is made; sets `requires_grad` of the weights.
+        checkpoints: where and how often checkpoints are written; None for never.
+        selection: the reading by which the best model is chosen; it is kept in `training.best_weights` and, at the end,
+            as `best` beside the checkpoints.
+        stop: a rule that receives the readings of each step that has any; if it returns a sentence, that step is the
+            last, all probes are taken there, and `training.stopped` is the sentence.
 
     Returns:
-        The readings of each step that has any, as they come, with their `step`, the number of updates made.
+        An iterator of the readings of each step that has any, with their `step`, the number of updates made.
     """
     settings, model = training.settings, training.model
     if checkpoints is not None and training.step == 0:
@@ -451,11 +451,11 @@ def train(
 def saved_models(
     training: Training, folder: Path, export: Callable[[Path], None], *, every: int, about: Mapping[str, Any]
 ) -> Probe:
-    """A probe that reads nothing and keeps the model for good, every so many updates, as `folder/step-N`.
+    """A probe without readings that saves the model permanently, every `every` updates, as `folder/step-N`.
 
-    about: what the file `step.json` in each of them says besides the step. Step 0 is not written: it is the model that
-    the training began with. Models are written whole or not at all, and one that is there already is left alone: a
-    resumed training passes the same steps again, with the same weights.
+    about: fields of the file `step.json` in each folder besides the step. Step 0 is not written: it is the initial
+    model. Models are written completely or not at all, and an existing one is left unchanged: a resumed training
+    repeats the same steps, with the same weights.
     """
     if training.processes.first:
         clear_leftovers(folder)
@@ -473,10 +473,10 @@ def saved_models(
 
 
 def _take(training: Training, probes: Sequence[Probe], begun: int, *, due: bool) -> list[Reading]:
-    """What is due at this step, probes and then the loss; or the others, to complete a last step."""
+    """The readings due at this step, of probes and then the loss; or else all others, at the last step."""
     chosen = [probe for probe in probes if probe.due(training.step) is due]
     if chosen:
-        training.losses()  # a probe would only stumble over what is no number
+        training.losses()  # raises here if weights are not finite, before a probe fails on them
     readings = [reading for probe in chosen for reading in probe.take()]
     if training.step > begun and (training.step % training.settings.report == 0) is due:
         total, count = training.losses()

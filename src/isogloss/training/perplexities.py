@@ -1,13 +1,13 @@
 """Perplexity of held-out text: a probe over the steps of training.
 
 `perplexity_probe` predicts the same tokens of every sentence each time it is taken: masked ones, or in a decoder every
-content token after the first. Three defects of the code of Hussain & Dudev (2020) can be switched on, to see what each
-does to a curve: padding that is attended to (`attend_padding`), an evaluation that stops early (`limit`), and masks
-redrawn at each evaluation (`redraw`).
+content token after the first. Three defects of the code of Hussain & Dudev (2020) can be switched on, to see how each
+affects a curve: attention to padding (`attend_padding`), an evaluation that stops early (`limit`), and masks redrawn at
+each evaluation (`redraw`).
 
-Sentences are laid out in one of two ways that give the same numbers: packed, the sentences of a batch end to end in one
-row, with attention that stops at their borders; and padded, one sentence a row, of similar length. Ids, masks and
-batches are made once, when the probe is, and nothing is read from the device until a corpus is done.
+Batches have one of two layouts with the same results: packed, the sentences concatenated in one row, with attention
+within each sentence; and padded, one sentence a row, of similar length. Ids, masks and batches are created once, with
+the probe, and results are copied from the device once for each corpus.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,8 +33,8 @@ from isogloss.text.masking import Masking, fixed_masks
 from isogloss.training.language_modelling import padding_id
 from isogloss.training.probes import Probe, Reading, arithmetic
 
-SCORES_AT_ONCE = 2**28  # numbers; a large vocabulary at every masked place of a batch would fill a small GPU
-RESIDENT_TOKENS = 2**26  # of a corpus that are worth a place in a GPU's memory
+SCORES_AT_ONCE = 2**28  # logits at a time; a large vocabulary at every masked token would fill a small GPU
+RESIDENT_TOKENS = 2**26  # largest corpus whose batches are kept in a GPU's memory
 
 
 def perplexity_probe(
@@ -56,20 +56,20 @@ def perplexity_probe(
 ) -> Probe:
     """Perplexity of language models on sentences, corpus by corpus, per token, word and character.
 
-    model: a `...ForMaskedLM`, or a `...ForCausalLM` where the masking is causal; or one for each language by its code,
-    all of one family; masking: likewise. dtype: of autocast, none if absent. tokens: of a batch, which bounds memory;
-    the default suits the device. pack: sentences lie end to end; by default where that pays and the family allows. None
-    of these changes more than rounding, for the masks of a sentence are a function of the seed, its corpus (language
-    and name) and its number there.
+    model: a `...ForMaskedLM`, or a `...ForCausalLM` if the masking is causal; or one for each language by its code, all
+    of one family; masking: likewise. dtype: of autocast, None for no autocast. tokens: maximum tokens of a batch, which
+    bounds memory; the default suits the device. pack: concatenate sentences; by default if that is faster and the
+    family allows it. None of these changes more than rounding, since the masks of a sentence are a function of the
+    seed, its corpus (language and name) and its index there.
 
-    limit: only the first so many sentences of each corpus; `n`, the predicted tokens, tells. attend_padding: no
-    attention mask is given, and batches are `rows` neighbours of the corpus, since their padding now matters.
-    redraw: new masks at each take, drawn from the number that this function gives (the step, so that a run that is
-    resumed draws what it would have drawn).
+    limit: read only the first `limit` sentences of each corpus, which shows in `n`, the number of predicted tokens.
+    attend_padding: pass no attention mask, and batch `rows` neighbouring sentences, since their padding now matters.
+    redraw: draw new masks at each evaluation from the number that this function returns (the step, so that a resumed
+    run draws the same masks).
 
     Readings: `perplexity` of each corpus (`target` its language, `data` its name, if it has one) in three `unit`s, with
-    a jackknife interval over blocks of neighbouring sentences. Beside them, where there are any, corpora that are not
-    of the language `target` pooled, as target `others`; without a target all, as `all`, where there are several.
+    a jackknife interval over blocks of neighbouring sentences. In addition the corpora of languages other than `target`
+    pooled, as target `others`; without a target all corpora, as `all`, if there are several.
     """
     require(corpora, "perplexity needs at least one corpus to evaluate on")
     titles = [f"{corpus.name} ({corpus.language})" for corpus in corpora]
@@ -87,12 +87,12 @@ def perplexity_probe(
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
         pack = packs and not attend_padding and packing_pays(device, dtype or next(models[0].parameters()).dtype)
-    # Only its first position is asked for, where sentences lie end to end.
+    # For packed sentences; only its `first_position` is used.
     stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
     padding, room = padding_id(models[0]), tokens or batch_tokens(device, padded=not pack)
 
     def prepare(corpus: Sentences, *number: int) -> Iterator[AskedBatch]:
-        """Batches that ask for every chosen token once; a sentence with none is left out: it would change nothing."""
+        """Batches that predict every chosen token once; a sentence without any is left out."""
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
         own = maskings[corpus.language]
         home = device if len(corpus.ids) <= RESIDENT_TOKENS else torch.device("cpu")
@@ -100,7 +100,7 @@ def perplexity_probe(
             starts, content = np.cumsum(lengths) - lengths, own.content(ids)
             if own.mask_id is None:
                 inputs, chosen = ids, content
-                chosen[starts[lengths > 0]] = False  # nothing is before them
+                chosen[starts[lengths > 0]] = False  # the first token of a sentence has no context
             else:
                 how: dict[str, Any] = {"mask_id": own.mask_id, "pool": own.pool.cpu().numpy(), "seed": key}
                 inputs, chosen = fixed_masks(ids, lengths, content=content, first=first, **how)
@@ -126,11 +126,11 @@ def perplexity_probe(
                 arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
                 yield AskedBatch(given, *arrays).to(home)
 
-    # What is masked once is kept, but for text that would fill the memory.
+    # Fixed masks are kept, except for a corpus that would fill the memory.
     ready = [list(prepare(each)) if len(each.ids) <= RESIDENT_TOKENS else None for each in corpora if redraw is None]
 
-    def surprise(model: Any, batches: Iterable[AskedBatch]) -> tuple[Tensor, Tensor]:
-        """Nats of every asked token, float32, on a device that may still compute, and its owner: (tokens,) each."""
+    def token_nats(model: Any, batches: Iterable[AskedBatch]) -> tuple[Tensor, Tensor]:
+        """Nats of every predicted token, float32, not yet synchronised, and its sentence: (tokens,) each."""
         encoder, places = model.base_model, max(1, SCORES_AT_ONCE // model.config.vocab_size)
         nats, owners = [], []
         with measuring(model), arithmetic(device, dtype), packed(encoder) if pack else nullcontext():
@@ -147,11 +147,11 @@ def perplexity_probe(
             prepare(corpus, *number) if known is None else known
             for corpus, known in zip(corpora, ready or [None] * len(corpora), strict=True)
         ]
-        # All corpora are under way before the first is waited for, so that the device never idles between two.
-        under_way = [surprise(*each) for each in zip(models, batches, strict=True)]
-        losses = []  # nats of each sentence, and how many tokens of it were asked for
+        # All corpora are queued before the first result is awaited, so that the device never idles between two.
+        under_way = [token_nats(*each) for each in zip(models, batches, strict=True)]
+        losses = []  # nats of each sentence, and the number of its predicted tokens
         for (nats, owners), corpus in zip(under_way, corpora, strict=True):
-            # The host sums: a GPU adds in any order, and a curve taken again would differ in its last digits.
+            # The host sums: a GPU adds in arbitrary order, so that a repeated curve would differ in its last digits.
             totals = torch.zeros(len(corpus.lengths[:limit]), dtype=torch.float64)
             totals.index_add_(0, owners, nats.cpu().double())
             losses.append((totals, torch.bincount(owners, minlength=len(totals))))
@@ -171,11 +171,10 @@ def perplexity_probe(
 def perplexities(
     target: str, sizes: Sequence[tuple[int, int, int]], losses: Sequence[tuple[Tensor, Tensor]]
 ) -> Iterator[Reading]:
-    """The readings of some texts taken together: losses (totals, counts) of each text's streams or sentences.
+    """The readings of several texts pooled: losses (totals, counts) of each text's streams or sentences.
 
-    sizes: content tokens of each text, and the words and characters they make.
-    Block i of several texts is block i of each: languages differ, and a block that held one of them would take that
-    difference for chance.
+    sizes: content tokens, words and characters of each text. Jackknife block i of several texts is block i of each: a
+    block of a single language would count the difference between languages as sampling error.
     """
     whole = Likelihood(0.0, 0, 0, 0, 0)
     for size, (totals, counts) in zip(sizes, losses, strict=True):
@@ -197,10 +196,10 @@ def perplexities(
 
 @dataclass(frozen=True)
 class AskedBatch:
-    """A batch, and what is asked of it.
+    """A batch and its prediction targets.
 
-    inputs: what the encoder takes. asked (k,): numbers of the states that are asked for, the batch's states flattened.
-    labels (k,): the ids to be predicted there. owners (k,): the sentence of the corpus each belongs to, on the host.
+    inputs: arguments of the encoder. asked (k,): indices of the states to predict from, in the batch's flattened
+    states. labels (k,): the ids to be predicted there. owners (k,): the sentence of the corpus of each, on the host.
     """
 
     inputs: dict[str, Any]
@@ -209,7 +208,7 @@ class AskedBatch:
     owners: Tensor
 
     def to(self, device: torch.device) -> "AskedBatch":
-        """The same on another device, the owners still on the host."""
+        """Copy to another device, except for the owners, which stay on the host."""
         moved = {
             name: value.to(device, non_blocking=True) if isinstance(value, Tensor) else value
             for name, value in self.inputs.items()

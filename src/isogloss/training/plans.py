@@ -1,26 +1,26 @@
-"""Plans: which layers are trained, frozen or re-initialised, as a function of the step.
+"""Plans: which layers are trained, frozen or reinitialised, as a function of the step.
 
-    freeze:8           embeddings and blocks 1 to 8 stay as they are; freeze:0 the embeddings only, freeze:-1 nothing
-    last:6             only the last 6 blocks and what is above them train
-    train:3-6          only blocks 3 to 6 and the head train
-    reinit:1-2         blocks 1 and 2 begin with fresh weights, drawn by the model's own initialiser
-    reinit:1-2/torch   the same, drawn by PyTorch's default initialiser
-    unfreeze:4/epoch   the last 4 blocks train in the first epoch, 4 more in each that follows, the embeddings after
+    freeze:8           the embeddings and blocks 1 to 8 are frozen; freeze:0 the embeddings only, freeze:-1 nothing
+    last:6             only the last 6 blocks and the modules above them are trained
+    train:3-6          only blocks 3 to 6 and the head are trained
+    reinit:1-2         blocks 1 and 2 are reinitialised with the model's own initialiser
+    reinit:1-2/torch   the same with PyTorch's default initialiser
+    unfreeze:4/epoch   the last 4 blocks are trained in the first epoch, 4 more in each later one, then the embeddings
     unfreeze:4/500     the same, every 500 steps
-    lora:8             of the blocks that train, only low-rank adapters do, of rank 8, beside every matrix (Hu et al.
-                       2022); nothing else of the model, only the head of a task
+    lora:8             low-rank adapters of rank 8 (Hu et al. 2022) replace the training of the blocks: one beside every
+                       matrix of the trained blocks; apart from them only a task's head is trained
 
-Joined with `+` in any order: a layer is frozen as long as any part of the plan says so, and re-initialised blocks may
+Parts are joined with `+` in any order: a layer is frozen as long as any part freezes it, and reinitialised blocks may
 be frozen too. `freeze:n` counts as in Jexus (2020) and Wu & Dredze (2019), `last:n` as in Hussain & Dudev (2020),
 `reinit:a-b` is the RANDOM-INIT of Muller et al. (2021).
 
-Gradual unfreezing takes the embeddings as a group of their own, after the blocks. Hussain & Dudev never train them, and
-in their three epochs over twelve blocks neither does `unfreeze:4/epoch`; ULMFiT (Howard & Ruder 2018) ends with them,
-as a fourth epoch does here. `unfreeze:4/epoch+freeze:0` keeps them frozen for good. There is one schedule of rates over
-all steps, as Hussain & Dudev have it, so what is unfrozen late trains at a low rate under `decay="linear"`.
+Gradual unfreezing treats the embeddings as a group of their own, after the blocks. Hussain & Dudev never train them,
+and in their three epochs over twelve blocks neither does `unfreeze:4/epoch`; ULMFiT (Howard & Ruder 2018) unfreezes
+them last, as a fourth epoch does here. `unfreeze:4/epoch+freeze:0` keeps them frozen throughout. One learning rate
+schedule covers all steps, as in Hussain & Dudev, so late layers are trained at a low rate under `decay="linear"`.
 
-An output layer tied to the word embeddings is the same weight and frozen with them; its bias, the head's transform, the
-last norm and the pooler lie above the blocks and always train.
+An output layer tied to the word embeddings is the same weight and is frozen with them; its bias, the head's transform,
+the final norm and the pooler are above the blocks and always trained.
 """
 
 import re
@@ -51,13 +51,13 @@ SHAPES = {  # the numbers of each form; the steps of `unfreeze:4/epoch` are read
 
 @dataclass(frozen=True)
 class Plan:
-    """What happens to which layers; as it stands, everything trains.
+    """Which layers are trained, frozen or reinitialised; by default, everything is trained.
 
-    reinit: blocks, numbered from 1, that begin with fresh weights. freeze: the embeddings and this many of the lowest
-    blocks never train, -1 for nothing. last: at most this many of the highest blocks train. train: the first and last
-    of the only blocks that train. unfreeze: this many more blocks train every `every` steps, or every epoch where that
-    is None; it counts from the top of the model, whatever else is frozen. initialiser: what draws the fresh weights,
-    the model's `own` or `torch`. lora: the rank of adapters, which alone train then, None for none.
+    reinit: blocks to reinitialise, numbered from 1. freeze: the embeddings and this many of the lowest blocks are never
+    trained, -1 for nothing. last: at most this many of the highest blocks are trained. train: the first and last of the
+    only blocks that are trained. unfreeze: this many more blocks are trained every `every` steps, or every epoch if
+    that is None, counted from the top of the model whatever else is frozen. initialiser: that of reinitialised blocks,
+    the model's `own` or `torch`. lora: the rank of adapters, which alone are trained then; None for none.
     """
 
     reinit: tuple[int, ...] = ()
@@ -71,13 +71,13 @@ class Plan:
 
     @property
     def until(self) -> int | None:
-        """The last block that may train, None where all above the frozen ones may."""
+        """The last block that may be trained, None if all blocks above the frozen ones may."""
         return self.train[1] if self.train else None
 
     def __str__(self) -> str:
-        """The plan as `parse_plan` reads it, one text for each plan."""
+        """The canonical text of the plan, as `parse_plan` reads it."""
         end = "" if self.initialiser == OWN else f"/{self.initialiser}"
-        firsts = [number for number in self.reinit if number - 1 not in self.reinit]  # of stretches of blocks
+        firsts = [number for number in self.reinit if number - 1 not in self.reinit]  # of runs of blocks
         lasts = [number for number in self.reinit if number + 1 not in self.reinit]
         parts = [f"reinit:{first}-{last}{end}" for first, last in zip(firsts, lasts, strict=True)]
         parts += [f"freeze:{self.freeze}"] if self.freeze >= 0 else []
@@ -89,7 +89,7 @@ class Plan:
 
 
 def parse_plan(text: str) -> Plan:
-    """Read a plan; each form once, `reinit` as often as there are stretches of blocks.
+    """Parse a plan; each form may occur once, `reinit` once for each run of blocks.
 
     >>> parse_plan("reinit:1-2+freeze:0")
     Plan(reinit=(1, 2), freeze=0, last=None, unfreeze=None, every=None, train=None, initialiser='own', lora=None)
@@ -133,7 +133,7 @@ def parse_plan(text: str) -> Plan:
 def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
     """The n of `freeze:n` at the update `step` (0 is the first): embeddings and blocks 1..n are frozen, -1 nothing.
 
-    depth: blocks of the model; epoch: steps in an epoch. Of the parts' numbers the largest holds:
+    depth: blocks of the model; epoch: steps in an epoch. It is the largest of the numbers of the parts:
 
         freeze:n     n
         last:n       depth - n
@@ -141,8 +141,8 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
         unfreeze:n   max(0, depth - n * (period + 1)), and -1 from the period after the one that reaches block 1
         lora:r       0
 
-    It never rises from one step to the next, so no weight is frozen again with momentum from before. A plan for layers
-    that are not there is refused.
+    It never rises from one step to the next, so no weight is frozen again with momentum from before. A plan that names
+    layers the model does not have raises an `InputError`.
 
     >>> [frozen_at(parse_plan("unfreeze:4/epoch"), step, depth=12, epoch=10) for step in (0, 9, 10, 20, 30)]
     [8, 8, 4, 0, -1]
@@ -173,19 +173,18 @@ def frozen_at(plan: Plan, step: int, *, depth: int, epoch: int) -> int:
 def apply_plan(
     stack: Stack, plan: Plan, *, epoch: int, seed: int, hold: Callable[..., None] | None = None
 ) -> Callable[[int], None]:
-    """Re-initialise the plan's blocks and add its adapters, in the stack's own model; returns `plan` of `train`.
+    """Reinitialise the plan's blocks and add its adapters, in place; returns the argument `plan` of `train`.
 
-    To be called before the optimiser is made, which must know the adapters.
-    epoch: steps in an epoch; seed: of the fresh weights, which are those of `reinitialise(stack, blocks, seed=seed)`;
-    hold: told which layers are frozen, `hold(n, until=last)`, whenever that changes.
-    The function returned is called with the number of each update before it is made, and says by `requires_grad` what
-    it trains; it touches the model only where that changes. It knows no other past, so a training that goes on from
-    a checkpoint continues the plan: apply the plan first, then restore, and trained weights replace the fresh ones.
+    Call it before the optimiser is created, which must contain the adapters. epoch: steps in an epoch; seed: of the
+    fresh weights, which are those of `reinitialise(stack, blocks, seed=seed)`; hold: called as `hold(n, until=last)`
+    whenever the frozen layers change. The returned function is called with the number of each update before it is made,
+    and sets `requires_grad` where that changes. It depends on nothing else, so a resumed training continues the plan:
+    apply the plan first, then restore the checkpoint, whose weights replace the fresh ones.
 
     >>> train(training, plan=apply_plan(stack, parse_plan("last:6"), epoch=500, seed=0))  # doctest: +SKIP
     """
     depth = stack.last
-    frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for layers that are not there
+    frozen_at(plan, 0, depth=depth, epoch=epoch)  # raises if the model lacks a layer of the plan
     if plan.reinit:
         reinitialise(stack, plan.reinit, seed=seed, initialiser=plan.initialiser, in_place=True)
     if plan.lora is not None:

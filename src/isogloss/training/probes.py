@@ -1,8 +1,8 @@
-"""Probes: every so many steps, take these measures.
+"""Probes: measures taken every so many steps of a training.
 
-A probe is a record of two things, how often and how; the loop adds the step. Whatever is drawn for it is a function of
-its seed alone: the same sentences, cut at the same places, under the same masks each time, so that a curve moves
-because the model moved. A probe sets evaluation mode and restores it, and leaves no gradient behind.
+A probe is a record of how often it is taken and a function that takes it; the loop adds the step. Random draws depend
+on its seed alone: the same sentences, truncated alike, with the same masks each time, so that a curve changes only
+because the model changes. A probe sets evaluation mode and restores the former one, and leaves no gradient behind.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,11 +26,10 @@ Reading = dict[str, Any]
 
 @dataclass(frozen=True)
 class Probe:
-    """Measures to take every `every` steps: `take()` yields readings of the model as it then is.
+    """Measures to take every `every` steps: `take()` yields readings of the current model.
 
-    every: updates between two readings; every probe is also taken before the first update and after the last one, with
-    None only there.
-    notes: sentences on what it leaves out, for whoever shows the readings.
+    every: updates between two readings. Every probe is also taken before the first update and after the last one; None
+    means only there. notes: sentences on what is left out, to be shown with the readings.
     """
 
     every: int | None
@@ -38,19 +37,20 @@ class Probe:
     notes: tuple[str, ...] = ()
 
     def due(self, step: int) -> bool:
-        """Whether it is taken after this many updates; the training loop sees to the last one."""
+        """Whether the probe is taken after this many updates; the training loop handles the last step."""
         return step == 0 or (self.every is not None and step % self.every == 0)
 
 
 def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *, every: int) -> Probe:
-    """How often a sentence's nearest neighbour is its translation, at every layer, named as `isogloss map` names it.
+    """Sentence retrieval at every layer: how often a sentence's nearest neighbour is its translation.
 
-    stacks(language): the stack that reads a language; two languages may have stacks of their own, equally deep. English
-    is paired with each other language of a bitext, or its first language where it has no English. Fewer candidates
-    make higher scores, so compare equal `n` only.
+    stacks(language): the stack of a language; languages may have different stacks of the same depth. English, or the
+    first language of a bitext without English, is paired with each other language. Fewer candidates give higher scores,
+    so compare scores of equal `n` only.
 
-    Readings: `p@1` of each direction and layer, from `source` to `target`, and `p@1_mean`, the mean of all directions
-    of a bitext, whose interval counts each sentence once. A copy of the right sentence is right too.
+    Readings, with the names of `isogloss map`: `p@1` of each direction and layer, from `source` to `target`, and
+    `p@1_mean`, the mean of all directions of a bitext, whose interval counts each sentence once. A duplicate of the
+    right sentence counts as right.
     """
     names = [bitext.name or "-".join(bitext.languages) for bitext in bitexts]
     if len(set(names)) < len(names):
@@ -70,8 +70,8 @@ def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *
                 keys_x, keys_y = bitext[first].sentences, bitext[other].sentences
                 both = retrieve(x, y, method="centred", ks=(1,), keys_x=keys_x, keys_y=keys_y)
                 for result, direction in zip(both, ((first, other), (other, first)), strict=True):
-                    answer = {"measure": "p@1", **asdict(result.p[1])}
-                    yield answer | coordinates | {"source": direction[0], "target": direction[1]}
+                    row = {"measure": "p@1", **asdict(result.p[1])}
+                    yield row | coordinates | {"source": direction[0], "target": direction[1]}
                     hits.append((result.ranks == 1).double())
                     floors.append(result.p[1].floor)
             mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
@@ -83,5 +83,5 @@ def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *
 
 
 def arithmetic(device: torch.device | str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
-    """Computing in another precision inside the block, the weights staying as they are; None changes nothing."""
+    """Autocast to `dtype` inside the block, which leaves the weights unchanged; None changes nothing."""
     return nullcontext() if dtype is None else torch.autocast(torch.device(device).type, dtype=dtype)

@@ -1,6 +1,6 @@
 """One model for each language, any part of which may be the same object in all of them.
 
-Wu et al. (2020), section 4, ask what lets languages meet in one encoder by giving each language parts of its own:
+Wu et al. (2020), section 4, ask which shared parts align languages in one encoder, by giving each language some alone:
 
     separate           each language's own                                         shared by all
     nothing            -                                                           one model
@@ -8,9 +8,9 @@ Wu et al. (2020), section 4, ask what lets languages meet in one encoder by givi
     1-3                blocks 1 to 3                                               the rest
     embeddings+1-3     both                                                        blocks from 4, head's transform
 
-A shared part is the very same module in every language's model, so a step on one language moves it for all, an
-optimiser over `Languages.parameters()` holds it once, and each language's model is still a plain `...ForMaskedLM`
-that runs, saves and loads by itself. The output layer is tied to the word embeddings and goes with them.
+A shared part is the same module object in every language's model, so a step on one language updates it for all, an
+optimiser over `Languages.parameters()` contains it once, and each language's model is still a plain `...ForMaskedLM`
+that runs, saves and loads by itself. The output layer is tied to the word embeddings and shared with them.
 """
 
 import copy
@@ -35,7 +35,7 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Sharing:
-    """Whether the embeddings are shared, and how many of the lowest blocks are not."""
+    """Whether the embeddings are shared, and the number of lowest blocks that are not."""
 
     embeddings: bool = True
     blocks: int = 0
@@ -46,13 +46,13 @@ class Sharing:
         return self.embeddings and self.blocks == 0
 
     def __str__(self) -> str:
-        """What is separate, as `parse` reads it."""
+        """The separate parts, as `parse` reads them."""
         parts = ([] if self.embeddings else ["embeddings"]) + ([f"1-{self.blocks}"] if self.blocks else [])
         return "+".join(parts) or "nothing"
 
 
 def parse(text: str) -> Sharing:
-    """What is separate: `nothing`, `embeddings`, `1-3` (blocks 1 to 3, any last number) or `embeddings+1-3`.
+    """Parse the separate parts: `nothing`, `embeddings`, `1-3` (blocks 1 to 3, any last number) or `embeddings+1-3`.
 
     >>> parse("embeddings+1-3")
     Sharing(embeddings=False, blocks=3)
@@ -67,10 +67,10 @@ def parse(text: str) -> Sharing:
 
 
 class NextSentence(nn.Sequential):
-    """Whether the second side of a pair is of another text than the first: scores of no and yes, (..., 2).
+    """The head for next sentence prediction: logits (..., 2) of the second side being from the same or another text.
 
-    The form is BERT's, of the state at the first token of a pair: its pooler (a dense layer and tanh), then two scores.
-    sums: nats and pairs since they were last read, part of a checkpoint.
+    As in BERT, it reads the state at the first token of a pair: a pooler (a dense layer and tanh), then two logits.
+    sums: nats and pairs since the last call of `losses`, part of a checkpoint.
     """
 
     sums: torch.Tensor
@@ -80,7 +80,7 @@ class NextSentence(nn.Sequential):
         self.register_buffer("sums", torch.zeros(2))
 
     def losses(self) -> list[Reading]:
-        """The mean loss of a pair since it was last read."""
+        """The mean loss per pair since the last call."""
         nats, pairs = self.sums.tolist()
         self.sums.zero_()
         about = {"measure": "next_sentence_loss", "n": int(pairs), "unit": "pair"}
@@ -90,9 +90,9 @@ class NextSentence(nn.Sequential):
 class Languages(nn.Module):
     """A `...ForMaskedLM` for each language; `of(language)` gives it.
 
-    `models` holds one model under `all` where everything is shared, otherwise one for each language. `parameters()`
-    gives every weight once, while `state_dict()` names a shared one once for each language. `next_sentence` is the head
-    of that objective, one for all languages, if it is to be learned; it is not saved with a model.
+    `models` holds one model under `all` if everything is shared, otherwise one for each language. `parameters()` yields
+    every weight once, while `state_dict()` names a shared one once for each language. `next_sentence` is the head of
+    that objective, one for all languages, or None; it is not saved with a model.
     """
 
     def __init__(self, models: Mapping[str, nn.Module], languages: Sequence[str], *, sharing: Sharing) -> None:
@@ -111,12 +111,12 @@ class Languages(nn.Module):
 def build(
     config: Any, languages: Sequence[str], *, sharing: Sharing, seed: int, next_sentence: bool = False
 ) -> Languages:
-    """Fresh models that share what `sharing` says.
+    """Create new models that share parts according to `sharing`.
 
-    config: a `transformers` configuration of a family in the table, or one for each language by its code;
-    they may differ in vocabulary alone, and that only with separate embeddings. Every language's weights are drawn by
-    the model's own initialiser from (seed, language); shared parts are the first language's. next_sentence: with a head
-    for that objective. The global random state is left as it was.
+    config: a `transformers` configuration of a family in the table, or one for each language by its code; they may
+    differ only in vocabulary, and only with separate embeddings. Every language's weights are drawn by the model's own
+    initialiser from (seed, language); shared parts are the first language's. next_sentence: add a head for that
+    objective. The global random state is left unchanged.
 
     >>> both = build(config, ["en", "nl"], sharing=parse("embeddings"), seed=0)  # doctest: +SKIP
     >>> both.of("nl").bert.encoder.layer[0] is both.of("en").bert.encoder.layer[0]  # doctest: +SKIP
@@ -131,7 +131,7 @@ def build(
                 f"shared embeddings need one vocabulary, but {languages[0]} has {first.vocab_size} pieces and "
                 f"{language} {each.vocab_size}; use a joint tokenizer or separate embeddings"
             )
-    copies: list[Any] = []  # one for languages whose configurations are equal: one compiled step fits all their models
+    copies: list[Any] = []  # one per distinct configuration, so that one compiled step fits all models that have it
     for each in configs.values():
         copies += [] if each in copies else [copy.deepcopy(each)]
     configs = {language: copies[copies.index(each)] for language, each in configs.items()}
@@ -149,11 +149,11 @@ def build(
 
 
 def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, half: bool = False) -> None:
-    """Write the models in `from_pretrained` format, each folder complete with its tokenizer.
+    """Write the models in `from_pretrained` format, each with its tokenizer.
 
-    tokenizers: by language; everything shared with one tokenizer object for all makes `folder` itself the model,
-    otherwise there is `folder/nl` for `nl`. half: weights in float16. To have all or nothing on disk, write into the
-    folder that `files.whole_folder` gives.
+    tokenizers: by language; if everything is shared, with one tokenizer object for all, `folder` itself is the model,
+    otherwise there is `folder/nl` for `nl`. half: store weights in float16. To write all or nothing, use the folder
+    that `files.whole_folder` yields.
     """
     different = {id(tokenizers[language]) for language in languages.languages}
     together = languages.sharing.everything and len(different) == 1
@@ -171,12 +171,12 @@ def save(languages: Languages, tokenizers: Mapping[str, Any], folder: Path, *, h
         tokenizer, own_folder = tokenizers[language], folder if together else folder / language
         with quietly():
             copied.save_pretrained(own_folder)
-            tokenizer.backend_tokenizer.no_truncation()  # else the length of its last call is stored with it
+            tokenizer.backend_tokenizer.no_truncation()  # otherwise the truncation length of its last call is saved
             tokenizer.save_pretrained(own_folder)
 
 
 def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> Stack:
-    """The body of a language's model as a Stack, for measuring while it trains: its weights are these, not a copy.
+    """The body of a language's model as a Stack, for measuring during training: it shares the weights.
 
     The model keeps its training mode; `vectors` and `measuring` set evaluation mode and restore it.
     """
@@ -186,13 +186,13 @@ def stack_of(languages: Languages, language: str, tokenizer: Any, name: str) -> 
 
 
 def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
-    """Put the giver's modules into the taker wherever they are to be one."""
+    """Replace the shared modules of the taker by those of the giver."""
     family, base = trainable_family(taker.config), taker.base_model_prefix
     blocks = [f"{base}.{family.blocks}.{k}" for k in range(taker.config.num_hidden_layers)]
     above = [*family.transform, *([f"{base}.{family.norm}"] if family.norm else [])]
     taken = blocks[sharing.blocks :] + above
     if sharing.embeddings:
-        # Whatever else holds weights is embeddings or output: a module with position biases, the tied bias's owner.
+        # All other modules with weights belong to embeddings or output: position biases, the owner of the tied bias.
         inside = tuple(f"{path}." for path in (*blocks, *above))
         taken += [
             path
@@ -205,6 +205,6 @@ def _share(giver: Any, taker: Any, sharing: Sharing) -> None:
 
 
 def _key(language: str) -> str:
-    """A name the module dictionary takes: no dot, and no method's name (`to` is Tongan)."""
+    """A key that `nn.ModuleDict` accepts: no dot, and no method's name (`to` is Tongan)."""
     key = language.replace(".", "_")
     return f"{key}_" if hasattr(nn.ModuleDict, key) else key

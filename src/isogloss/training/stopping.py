@@ -1,15 +1,15 @@
-"""Which model of a training is the best, and when going on is no longer worth it.
+"""Model selection and early stopping.
 
-A `Choice` makes one number of the readings of a step and compares it in the direction their measure declares:
-`select_by` takes a reading, `balance_of` what is gained on one side and lost on the other. The loop keeps the best
-model by it.
+A `Choice` reduces the readings of a step to one number and compares it in the direction their measure declares:
+`select_by` takes one reading, `balance_of` weighs what is gained by one reading against what is lost by another. The
+loop keeps the best model by it.
 
-A rule looks at the readings of each step and may end the training. It is a pure function of them and of its own memory,
+A rule receives the readings of each step and may end the training. It is a pure function of them and of its own memory,
 
     rule(memory, step, readings) -> (memory, sentence or None)
 
-where memory is what JSON can hold, empty at first. The loop carries it and keeps it in every checkpoint, so that a run
-that was killed and goes on stops where it would have stopped: readings from before the checkpoint are not taken again.
+where memory is JSON-serialisable and empty at first. The loop saves it in every checkpoint, so that a resumed run stops
+where it would have stopped: readings from before the checkpoint are not taken again.
 
     choice = select_by("perplexity", target="nl", unit="token")
     train(training, probes=probes, selection=choice, stop=stop_after(choice, patience=5))
@@ -28,18 +28,18 @@ from isogloss.measures.registry import MEASURES, direction
 from isogloss.training.probes import Reading
 
 Memory = Mapping[str, Any]
-"""What a rule knows of earlier steps; JSON can hold it."""
+"""What a rule remembers of earlier steps; JSON-serialisable."""
 
 Rule = Callable[[Memory, int, Sequence[Reading]], tuple[Memory, str | None]]
-"""(memory, step, readings of that step) -> (memory, the sentence that ends the training or None)."""
+"""(memory, step, readings of that step) -> (memory, the reason to stop or None)."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What decides which model is the best.
+    """The criterion by which the best model is selected.
 
-    title: the number in words. higher: whether a higher one is better. value(readings): the number at a step whose
-    readings these are, None where they do not hold it.
+    title: a description of the number. higher: whether higher is better. value(readings): the number at a step with
+    these readings, None if they do not contain it.
     """
 
     title: str
@@ -47,14 +47,14 @@ class Choice:
     value: Callable[[Sequence[Reading]], float | None]
 
     def better(self, new: float, old: float | None, *, least: float = 0.0) -> bool:
-        """Whether a value beats the best so far by more than `least`: any number beats none, and NaN beats nothing."""
+        """Whether a value improves on the best so far by more than `least`: any number beats None, NaN nothing."""
         if old is None or math.isnan(new):
             return not math.isnan(new)
         return new > old + least if self.higher else new < old - least
 
 
 def select_by(measure: str, **where: Any) -> Choice:
-    """Choose by the readings of a step that have these coordinates, by their mean, in their measure's direction.
+    """Select by the mean of the readings with the given coordinates, in the direction of their measure.
 
     >>> choice = select_by("perplexity", target="nl")
     >>> choice.value([{"measure": "perplexity", "value": 9.0, "target": "en"}]) is None
@@ -79,8 +79,8 @@ def balance_of(target: Choice, others: Choice) -> Choice:
 
     It is `measures.perplexity.balance` up to a constant.
 
-    Each counts in its own direction: the logarithm of a reading that is better when higher is subtracted. A reading
-    that has no logarithm (0 or below) makes no balance, and a step that lacks one of the two has none.
+    Each counts in its own direction: the logarithm of a reading that is better when higher is subtracted. If a reading
+    is 0 or below, the balance is NaN; a step without one of the two readings has none.
 
     >>> both = balance_of(select_by("perplexity", target="nl"), select_by("perplexity", target="others"))
     >>> perplexities = {"nl": 8.0, "others": 2.0}
@@ -103,10 +103,10 @@ def balance_of(target: Choice, others: Choice) -> Choice:
 
 
 def stop_after(selection: Choice, patience: int, least: float = 0.0) -> Rule:
-    """A rule: stop when the choice's reading has not become better by more than `least` for `patience` evaluations.
+    """A rule that stops when the reading has not improved by more than `least` for `patience` evaluations.
 
-    A reading is compared with the best so far, so slow progress adds up until it is more than `least`. One that is no
-    number is no progress. A step without the reading is no evaluation. Memory holds the best value, its step, and the
+    A reading is compared with the best so far, so slow progress adds up until it exceeds `least`. NaN counts as no
+    progress. A step without the reading is not an evaluation. Memory holds the best value, its step, and the number of
     evaluations since.
 
     >>> rule = stop_after(select_by("perplexity"), patience=2)
@@ -122,7 +122,7 @@ def stop_after(selection: Choice, patience: int, least: float = 0.0) -> Rule:
     def rule(memory: Memory, step: int, readings: Sequence[Reading]) -> tuple[Memory, str | None]:
         value = selection.value(readings)
         if value is None:
-            if step == 0:  # when every probe is taken: what is not read now will never be
+            if step == 0:  # every probe is taken at step 0: a reading missing now will always be missing
                 measures = ", ".join(dict.fromkeys(reading["measure"] for reading in readings))
                 raise InputError(
                     f"training cannot stop by {selection.title}: no probe reads it (they read {measures}); mend its "
