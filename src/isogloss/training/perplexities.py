@@ -78,68 +78,24 @@ def perplexity_probe(
     maskings = masking if isinstance(masking, Mapping) else {corpus.language: masking for corpus in corpora}
     sizes = [(maskings[each.language].count(each, limit), each.words, each.characters) for each in corpora]
     models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
-    config, device = models[0].config, torch.device(device)
-    family, causal = FAMILIES.get(config.model_type), next(iter(maskings.values())).causal
+    causal, device = next(iter(maskings.values())).causal, torch.device(device)
+    config, family = models[0].config, FAMILIES.get(models[0].config.model_type)
     packs = family is not None and family.packs
-    cacheless = without_cache(models[0].base_model) if causal else {}
     if pack and (attend_padding or not packs):
         why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
         pack = packs and not attend_padding and packing_pays(device, dtype or next(models[0].parameters()).dtype)
-    # For packed sentences; only its `first_position` is used.
-    stack = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
-    padding, room = padding_id(models[0]), tokens or batch_tokens(device, padded=not pack)
+    packing = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
+    room = tokens or batch_tokens(device, padded=packing is None)
+    reader = _Reader(device, dtype, packing, padding_id(models[0]), room, rows if attend_padding else None, limit)
 
     def prepare(corpus: Sentences, *number: int) -> Iterator[AskedBatch]:
-        """Batches that predict every chosen token once; a sentence without any is left out."""
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)
-        own = maskings[corpus.language]
-        home = device if len(corpus.ids) <= RESIDENT_TOKENS else torch.device("cpu")
-        for first, ids, lengths in corpus.parts(limit):
-            starts, content = np.cumsum(lengths) - lengths, own.content(ids)
-            if own.mask_id is None:
-                inputs, chosen = ids, content
-                chosen[starts[lengths > 0]] = False  # the first token of a sentence has no context
-            else:
-                how: dict[str, Any] = {"mask_id": own.mask_id, "pool": own.pool.cpu().numpy(), "seed": key}
-                inputs, chosen = fixed_masks(ids, lengths, content=content, first=first, **how)
-            counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
-            if attend_padding:
-                groups: Iterable[list[int]] = chunks(range(len(lengths)), rows)
-            else:
-                used = np.flatnonzero(counts)
-                groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=room))
-            for members in groups:
-                places, text = padded_rows(members, starts, lengths)  # (rows, longest)
-                if stack is not None:
-                    places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
-                given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], padding).astype(np.int64))}
-                if stack is not None:
-                    given |= packed_inputs(stack, torch.from_numpy(lengths[members]))
-                elif not attend_padding:
-                    given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
-                asked = np.flatnonzero(chosen[places] & text)
-                labels = ids[places].reshape(-1)[asked].astype(np.int64)
-                owners = first + np.repeat(members, counts[members])
-                asked -= own.causal  # the state before a token predicts it
-                arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
-                yield AskedBatch(given, *arrays).to(home)
+        return reader.batches(corpus, maskings[corpus.language], key)
 
     # Fixed masks are kept, except for a corpus that would fill the memory.
     ready = [list(prepare(each)) if len(each.ids) <= RESIDENT_TOKENS else None for each in corpora if redraw is None]
-
-    def token_nats(model: Any, batches: Iterable[AskedBatch]) -> tuple[Tensor, Tensor]:
-        """Nats of every predicted token, float32, not yet synchronised, and its sentence: (tokens,) each."""
-        encoder, places = model.base_model, max(1, SCORES_AT_ONCE // model.config.vocab_size)
-        nats, owners = [], []
-        with measuring(model), arithmetic(device, dtype), packed(encoder) if pack else nullcontext():
-            for batch in (batch.to(device) for batch in batches):
-                states = encoder(**batch.inputs, **cacheless)[0].flatten(0, 1)[batch.asked]  # (k, width)
-                for part, labels in zip(torch.split(states, places), torch.split(batch.labels, places), strict=True):
-                    nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
-                owners.append(batch.owners)
-            return torch.cat(nats), torch.cat(owners)
 
     def take() -> Iterator[Reading]:
         number = () if redraw is None else (redraw(),)
@@ -148,7 +104,7 @@ def perplexity_probe(
             for corpus, known in zip(corpora, ready or [None] * len(corpora), strict=True)
         ]
         # All corpora are queued before the first result is awaited, so that the device never idles between two.
-        under_way = [token_nats(*each) for each in zip(models, batches, strict=True)]
+        under_way = [reader.nats(*each, causal=causal) for each in zip(models, batches, strict=True)]
         losses = []  # nats of each sentence, and the number of its predicted tokens
         for (nats, owners), corpus in zip(under_way, corpora, strict=True):
             # The host sums: a GPU adds in arbitrary order, so that a repeated curve would differ in its last digits.
@@ -166,6 +122,78 @@ def perplexity_probe(
             yield from (reading | more for reading in readings)
 
     return Probe(every, take)
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """How the predicted tokens of a corpus are laid out in batches, and how a model's loss at them is computed.
+
+    packing: the stack whose positions packed sentences take; None for padded rows. padding: id of the padding token.
+    room: maximum tokens of a batch. rows: if not None, neighbouring sentences of a batch whose padding is attended to.
+    limit: sentences of a corpus that are read, all if None.
+    """
+
+    device: torch.device
+    dtype: torch.dtype | None
+    packing: Stack | None
+    padding: int
+    room: int
+    rows: int | None
+    limit: int | None
+
+    def batches(self, corpus: Sentences, masking: Masking, seed: int) -> Iterator["AskedBatch"]:
+        """Batches that predict every chosen token once; a sentence without any is left out."""
+        home = self.device if len(corpus.ids) <= RESIDENT_TOKENS else torch.device("cpu")
+        for first, ids, lengths in corpus.parts(self.limit):
+            starts = np.cumsum(lengths) - lengths
+            inputs, chosen = _chosen(masking, ids, lengths, first=first, seed=seed)
+            counts = np.bincount(np.repeat(np.arange(len(lengths)), lengths)[chosen], minlength=len(lengths))
+            if self.rows is not None:
+                groups: Iterable[list[int]] = chunks(range(len(lengths)), self.rows)
+            else:
+                used = np.flatnonzero(counts)
+                groups = (used[members].tolist() for members in group(lengths[used].tolist(), tokens=self.room))
+            for members in groups:
+                places, text = padded_rows(members, starts, lengths)  # (rows, longest)
+                if self.packing is not None:
+                    places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
+                given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], self.padding).astype(np.int64))}
+                if self.packing is not None:
+                    given |= packed_inputs(self.packing, torch.from_numpy(lengths[members]))
+                elif self.rows is None:
+                    given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
+                asked = np.flatnonzero(chosen[places] & text)
+                labels = ids[places].reshape(-1)[asked].astype(np.int64)
+                owners = first + np.repeat(members, counts[members])
+                asked -= masking.causal  # the state before a token predicts it
+                arrays = (torch.from_numpy(array) for array in (asked, labels, owners))
+                yield AskedBatch(given, *arrays).to(home)
+
+    def nats(self, model: Any, batches: Iterable["AskedBatch"], *, causal: bool) -> tuple[Tensor, Tensor]:
+        """Nats of every predicted token, float32, not yet synchronised, and its sentence: (tokens,) each."""
+        encoder, at_once = model.base_model, max(1, SCORES_AT_ONCE // model.config.vocab_size)
+        options = without_cache(encoder) if causal else {}
+        nats, owners = [], []
+        with measuring(model), arithmetic(self.device, self.dtype), packed(encoder) if self.packing else nullcontext():
+            for batch in (batch.to(self.device) for batch in batches):
+                states = encoder(**batch.inputs, **options)[0].flatten(0, 1)[batch.asked]  # (k, width)
+                for part, labels in zip(torch.split(states, at_once), torch.split(batch.labels, at_once), strict=True):
+                    nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
+                owners.append(batch.owners)
+            return torch.cat(nats), torch.cat(owners)
+
+
+def _chosen(masking: Masking, ids: Any, lengths: Any, *, first: int, seed: int) -> tuple[Any, Any]:
+    """The input ids of sentences and which tokens are predicted, (tokens,) each: masked ones, or all after the first.
+
+    ids: (tokens,) of sentences of these lengths (sentences,), the first of which is number `first` of its corpus.
+    """
+    content = masking.content(ids)
+    if masking.mask_id is not None:
+        pool = masking.pool.cpu().numpy()
+        return fixed_masks(ids, lengths, content=content, first=first, mask_id=masking.mask_id, pool=pool, seed=seed)
+    content[(np.cumsum(lengths) - lengths)[lengths > 0]] = False  # the first token of a sentence has no context
+    return ids, content
 
 
 def perplexities(
