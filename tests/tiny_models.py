@@ -5,7 +5,14 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoConfig, AutoModel, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedTokenizerFast
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForMaskedLM,
+    PreTrainedTokenizerFast,
+    XLMRobertaTokenizer,
+)
 
 TEXT = [
     "the cat sleeps on the chair",
@@ -92,6 +99,12 @@ def byte_level_tokenizer(merges=()):
     machine = Tokenizer(models.BPE({piece: number for number, piece in enumerate(pieces)}, list(merges)))
     machine.pre_tokenizer, machine.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     return PreTrainedTokenizerFast(tokenizer_object=machine)
+
+
+def sentencepiece_tokenizer(pieces):
+    """XLM-R's tokenizer with these pieces, all of them equally likely, and its marks."""
+    scored = [(piece, 0.0) for piece in ("<s>", "<pad>", "</s>", "<unk>")] + [(piece, -3.0) for piece in pieces]
+    return XLMRobertaTokenizer(vocab=[*scored, ("<mask>", 0.0)])
 
 
 def tiny_config(family, vocabulary):

@@ -18,6 +18,7 @@ from isogloss.tasks.task import (
     before_second,
     chain_items,
     chance_floors,
+    encode_words,
     join_items,
     read_at_ends,
     shuffle_words,
@@ -25,7 +26,7 @@ from isogloss.tasks.task import (
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, SentencePair
 from isogloss.text.switching import Switched, switch_words
-from tiny_models import tiny_tokenizer
+from tiny_models import sentencepiece_tokenizer, tiny_tokenizer
 from tiny_tasks import read_task, write_task
 
 
@@ -207,6 +208,13 @@ def test_items_that_are_taken_and_chained_are_those_of_a_loop(tiny, tmp_path):
 def same(one, other):
     for name in ("ids", "types", "lengths", "places", "counts", "gold", "units", "targets", "owners"):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+def test_a_word_is_read_at_its_first_subword_and_not_at_the_space_before_it():
+    tokenizer = sentencepiece_tokenizer(["▁", "中国", "人", "▁the", "▁cat", "s"])
+    ((ids, places),) = encode_words([["中国", "the", "cats", "猫", "人"]], tokenizer, length=32)
+    pieces = tokenizer.convert_ids_to_tokens(ids)
+    assert [pieces[place] for place in places] == ["中国", "▁the", "▁cat", "<unk>", "人"]
 
 
 def test_a_decoder_is_read_where_what_is_asked_about_ends():

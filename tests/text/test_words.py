@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, strategies as st
 
 from isogloss.errors import InputError
-from isogloss.text.batches import word_of_tokens
+from isogloss.text.batches import encode, word_of_tokens
+from isogloss.text.corpora import Corpus
 from isogloss.text.words import script_of, spans
+from tiny_models import sentencepiece_tokenizer
 
 
 def words(text, language):
@@ -97,6 +99,18 @@ def test_special_tokens_and_spaces_have_no_word():
         1,
         -1,
     ]
+
+
+def test_a_bare_space_of_sentencepiece_belongs_to_no_word_that_has_another_piece():
+    """XLM-R's tokenizer gives it the offsets of the character after it."""
+    tokenizer = sentencepiece_tokenizer(["▁", "中国", "人", "▁cat", "s"])
+    corpus = Corpus("zh", ["中国 cats ▁ 人"], [[(0, 2), (3, 7), (8, 9), (10, 11)]])
+    batch = encode(tokenizer, corpus, [0], max_length=32, words=True)
+    pieces = tokenizer.convert_ids_to_tokens(batch.ids.tolist())
+    assert pieces == ["<s>", "▁", "中国", "▁cat", "s", "▁", "▁", "人", "</s>"]
+    assert batch.words.tolist() == [-1, -1, 0, 1, 1, 2, -1, 3, -1]
+    cut = encode(tokenizer, corpus, [0], max_length=8, words=True)  # only the space of the last word is left
+    assert cut.words.tolist()[-2:] == [-1, -1]
 
 
 def test_a_leading_space_in_the_offsets_changes_nothing():

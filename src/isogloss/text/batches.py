@@ -23,6 +23,7 @@ from isogloss.text.words import word_spans
 
 Unit = Literal["sentence", "first", "word", "token"]
 NO_WORD = -1
+SPACE = "▁"  # how SentencePiece writes a space
 PREPARED_AT_ONCE = 2**16  # sentences that are masked together
 TOKENISED_AT_ONCE = 2_048  # sentences
 
@@ -97,7 +98,8 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
         rows: the numbers of the sentences.
         max_length: tokens the model reads; a longer sentence is cut there, special tokens kept, and marked in
             `shortened`.
-        words: whether each token is assigned to a word, through character offsets; this needs a fast tokenizer.
+        words: whether each token is assigned to a word, through character offsets; this needs a fast tokenizer. A
+            piece that is only a space (the bare `▁` of SentencePiece) belongs to no word that has another piece.
     """
     if words:
         refuse_slow(tokenizer)
@@ -112,17 +114,23 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
     )
     lengths = np.array([len(sentence) for sentence in encoded["input_ids"]], dtype=np.int64)
     flat = np.fromiter(chain.from_iterable(encoded["input_ids"]), dtype=np.int64)
-    numbers = np.full(len(flat), -1, dtype=np.int64)
-    if words:
-        spans = (word_spans(corpus, row) for row in rows)
-        numbers[:] = list(chain.from_iterable(map(word_of_tokens, encoded["offset_mapping"], spans)))
     content = ~np.isin(flat, marks(tokenizer))
-    numbers[~content] = -1
     shortened = np.zeros(len(texts), dtype=bool)
     full = np.flatnonzero(lengths >= max_length)
     if len(full):  # only sentences that fill the limit may have lost tokens: they are tokenised again, whole
         whole = tokenizer([texts[i] for i in full], verbose=False)["input_ids"]
         shortened[full] = [len(sentence) > max_length for sentence in whole]
+    numbers = np.full(len(flat), NO_WORD, dtype=np.int64)
+    if words:
+        spans = (word_spans(corpus, row) for row in rows)
+        numbers[:] = list(chain.from_iterable(map(word_of_tokens, encoded["offset_mapping"], spans)))
+        numbers[~content] = NO_WORD
+        # A bare space has the offsets of the character after it. It stays with a word that has nothing else, unless
+        # the sentence was cut, where the rest of the word may be behind the cut.
+        spaces = flat == tokenizer.backend_tokenizer.token_to_id(SPACE)
+        keys = np.repeat(np.arange(len(texts)) * (numbers.max(initial=0) + 1), lengths) + numbers  # one a word
+        others = np.isin(keys, keys[~spaces & (numbers != NO_WORD)])
+        numbers[spaces & (others | np.repeat(shortened, lengths))] = NO_WORD
     arrays = (flat, lengths, content, numbers, np.array(rows, dtype=np.int64), shortened)
     return Batch(*map(torch.from_numpy, arrays))
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from isogloss.text.batches import marks
+from isogloss.text.batches import SPACE, marks
 from isogloss.text.words import script_of
 
 PROBES = "𒍅中я"  # of four, three and two bytes
-SPACE, CONTINUES = "▁", "##"  # how SentencePiece writes a space, and WordPiece a piece that continues a word
+CONTINUES = "##"  # how WordPiece writes a piece that continues a word
 Spelling = Callable[[int], str]  # how a byte is written
 
 
