@@ -94,6 +94,16 @@ def test_tags_after_a_tab_and_in_the_last_of_three_columns(tmp_path):
     assert read_tagged(put(tmp_path / "ned.testa", conll)) == expected
 
 
+def test_a_language_before_every_word_of_the_file_is_cut_off(tmp_path):
+    content = "nl:Anna\tB-PER\nnl:zegt\tO\nnl::\tO\n\nnl:nl:Ja\tO\n"
+    first, second = read_tagged(put(tmp_path / "nl-train", content))
+    assert (first.words, second.words) == (("Anna", "zegt", ":"), ("nl:Ja",))
+    assert first.lines == (1, 2, 3)
+    (kept,) = read_tagged(put(tmp_path / "nl-dev", "nl:Anna\tB-PER\nJa\tO\n"))
+    assert kept.words == ("nl:Anna", "Ja")
+    assert read_tagged(put(tmp_path / "nl-test", "nl:Anna\tB-PER\nen:Yes\tO\n"))[0].words[0] == "nl:Anna"
+
+
 def test_a_treebanks_tags_are_those_of_its_words(tmp_path):
     content = (
         "# text = aux\n1-2\taux"

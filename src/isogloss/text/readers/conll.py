@@ -3,7 +3,7 @@
 | file | read as |
 |---|---|
 | `.conllu` (Universal Dependencies) | sentences whose words, parts of speech and trees are given |
-| `token<TAB>tag` (PAN-X, WikiANN) | a word a line, blank lines between sentences |
+| `token<TAB>tag` (PAN-X, WikiANN) | a word a line, blank lines between sentences; its language (`nl:`) is cut off |
 | `token pos tag` (CoNLL 2002, 2003) | the same, separated by spaces; the first column and the last |
 
 A word's span in a treebank lies in the sentence's `# text`; without that line the text is put together from the forms
@@ -20,7 +20,7 @@ A row that cannot be used takes its sentence with it: a sentence with a hole wou
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -41,6 +41,7 @@ RELATIONS = tuple(_RELATIONS.split())
 """The universal dependency relations, without subtypes."""
 
 _NUMBER = re.compile("[0-9]{1,9}")
+_LANGUAGE = re.compile("[a-z-]{2,12}:")
 _COLUMNS = 10
 _NONE = "_"
 _DOCUMENT = "-DOCSTART-"
@@ -252,6 +253,7 @@ def read_tagged(
     """Every sentence of a file with a tag a word; a treebank's tags are its universal parts of speech.
 
     A row with the wrong number of columns, an empty word or an unknown tag is a problem, and its sentence is left out.
+    Where every word of the file begins with one language and a colon (`nl:Nederland`), these are cut off.
 
     Args:
         source: the file.
@@ -297,4 +299,14 @@ def read_tagged(
         numbers, forms, labels = zip(*words, strict=True)
         return TaggedSentence(forms, labels, numbers)
 
-    return require_rows(_sentences(path, problem, parse), path, "sentence with tags")
+    sentences = require_rows(_sentences(path, problem, parse), path, "sentence with tags")
+    return sentences if treebank else _without_language(sentences)
+
+
+def _without_language(sentences: list[TaggedSentence]) -> list[TaggedSentence]:
+    """The sentences without the language (`nl:`) that PAN-X's original files have before each word of the file."""
+    match = _LANGUAGE.match(sentences[0].words[0])
+    if match is None or not all(word.startswith(match[0]) for sentence in sentences for word in sentence.words):
+        return sentences
+    bare = [tuple(word.removeprefix(match[0]) or word for word in sentence.words) for sentence in sentences]
+    return [replace(sentence, words=words) for sentence, words in zip(sentences, bare, strict=True)]
