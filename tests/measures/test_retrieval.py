@@ -374,21 +374,28 @@ def test_mexa_of_unrelated_vectors_is_its_floor_and_of_equal_ones_nothing():
     assert mexa(torch.ones(5, 3), torch.ones(5, 3)) == 0
 
 
-def test_xsim_is_the_error_of_the_ratio_margin_by_a_loop():
-    x = draw(30, 6, 1)
-    y, more = x + 0.8 * draw(30, 6, 2), x + 0.9 * draw(30, 6, 3)
-    for negatives in (None, more):
-        candidates = y if negatives is None else torch.cat([y, negatives])
+def test_xsim_takes_the_largest_margin_of_the_four_nearest_by_a_loop():
+    """As LASER does: the margin of all candidates would give other numbers."""
+    shape, origin = torch.linspace(3, 0.2, 32), 2 * draw(1, 32, 4)
+    x = draw(200, 32, 1) * shape + origin
+    y, more = (x + noise * draw(200, 32, seed) * shape for noise, seed in ((1.0, 2), (1.1, 3)))
+    for candidates, negatives in ((y, None), (torch.cat([y, more]), more)):
         cosines = torch.nn.functional.cosine_similarity(x[:, None], candidates[None], dim=2)
+        near_x, near_y = (side.topk(4).values.mean(dim=1) for side in (cosines, cosines.T))
+        margins = cosines / ((near_x[:, None] + near_y) / 2)
         wrong = 0
-        for i in range(30):
-            margins = []
-            for j in range(len(candidates)):
-                near = cosines[i].sort().values[-4:].mean() + cosines[:, j].sort().values[-4:].mean()
-                margins.append(float(cosines[i, j] / (near / 2)))
-            wrong += int(np.argmax(margins)) != i
-        assert 0 < wrong < 30
-        assert xsim(x, y, negatives=negatives) == pytest.approx(wrong / 30)
+        for i in range(200):
+            four = cosines[i].topk(4).indices.tolist()
+            wrong += max(four, key=margins[i].tolist().__getitem__) != i
+        assert wrong != int((margins.argmax(dim=1) != torch.arange(200)).sum())
+        assert xsim(x, y, negatives=negatives) == pytest.approx(wrong / 200)
     assert xsim(x, y, negatives=more) > xsim(x, y)
-    with pytest.raises(InputError, match="x has 30 items and y has 29"):
-        xsim(x, y[:29])
+    with pytest.raises(InputError, match="x has 200 items and y has 199"):
+        xsim(x, y[:199])
+
+
+def test_ties_count_against_us_in_xsim():
+    x = draw(10, 4, 1)
+    assert xsim(torch.ones(10, 4), torch.ones(10, 4)) == 1
+    assert [xsim(x, x, k=k) for k in (1, 4)] == [0, 0]
+    assert [xsim(x, x, negatives=x[:3], k=k) for k in (1, 4)] == pytest.approx([0.3, 0.3])

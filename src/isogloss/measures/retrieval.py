@@ -453,22 +453,33 @@ def both_ways(there: Retrieval, back: Retrieval) -> Interval:
     paper="Artetxe & Schwenk 2019; Chen et al. 2023, xSIM++",
 )
 def xsim(x: Tensor, y: Tensor, *, negatives: Tensor | None = None, k: int = 4) -> float:
-    """The error of looking up the translations of x (n, d) in y (n, d) by the ratio margin: 1 - P@1, in one direction.
+    """The error of looking up the translations of x (n, d) in y (n, d), in one direction.
+
+    As in LASER: of the k candidates with the largest cosines the one with the largest ratio margin is taken. It is an
+    error if that is not the right one, or if another of them has the same margin.
 
     Args:
         x: (n, d) sentences to look up.
         y: (n, d) their translations, row by row.
         negatives: (m, d) more candidates, none of them right: altered translations make it xSIM++.
-        k: neighbours that the margin looks at.
+        k: candidates that are compared, and neighbours that the margin looks at.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> xsim(x, x, k=1), xsim(x, x, negatives=torch.tensor([[0.0, 1.0]]), k=1)
     (0.0, 0.5)
     """
     candidates = y if negatives is None else torch.cat([tensor_of(y, "y"), tensor_of(negatives, "negatives")])
-    right = torch.arange(len(x))[:, None].expand(-1, 2)
     require(len(x) == len(y), f"x has {len(x)} items and y has {len(y)}; row i of x must correspond to row i of y")
-    return 1 - retrieve(x, candidates, method="margin", k=k, ks=(1,), gold=right)[0].p[1].value
+    plain = cosine_scoring(x, candidates)
+    margin, tie = adjusted(plain, method="margin", k=k), TIE[plain.x.dtype]
+    cosines, numbers = top(plain, k=k + 1)  # one more, which may be a copy of the last
+    near = cosines >= cosines[:, :k][:, -1:] - tie
+    queries = torch.arange(len(plain.x), device=numbers.device)[:, None]
+    margins = margin.adjust(cosines, queries, numbers).where(near, -torch.inf)  # (n, k + 1)
+    is_right = numbers == queries
+    is_right[:, k:] = False
+    right, wrong = (margins.where(side, -torch.inf).amax(dim=1) for side in (is_right, ~is_right))
+    return 1 - float(double(wrong < right - tie).mean())
 
 
 # Dictionary induction
