@@ -8,7 +8,17 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.progress import listening
-from isogloss.text.catalog import check, data_dir, data_sets, files_by_kind, find_lexicon, listing, resolve
+from isogloss.text.catalog import (
+    check,
+    data_dir,
+    data_sets,
+    files_by_kind,
+    find_lexicon,
+    kind_of,
+    languages_in,
+    listing,
+    resolve,
+)
 from isogloss.text.readers.parallel import read_bitext
 
 WORD = "1\t{form}\t_\tX\t_\t_\t0\troot\t_\t_\n"
@@ -81,6 +91,14 @@ def test_kinds_are_told_by_name_and_first_lines(data):
     }
     kinds = {str(path.relative_to(folder)): kind for each in data_sets(folder) for path, kind in files_by_kind(each)}
     assert {name: kinds[name] for name in expected} == expected
+
+
+def test_a_first_row_that_looks_like_codes_of_other_languages_does_not_make_pairs_a_table(tmp_path):
+    path = tmp_path / "en-nl.tsv"
+    path.write_text("No\tNe\n")
+    assert (kind_of(path), languages_in(path, "pairs")) == ("pairs", ("en", "nl"))
+    path.write_text("nl\ten\nja\tyes\n")
+    assert (kind_of(path), languages_in(path, "table")) == ("table", ("nl", "en"))
 
 
 def test_listing(data):

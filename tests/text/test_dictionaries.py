@@ -36,6 +36,13 @@ def test_a_named_dictionary_reads_in_both_directions_and_no_other(tmp_path):
         read_lexicon(path, "en", "nl")
 
 
+def test_a_first_pair_that_looks_like_codes_is_no_header_where_the_name_tells_the_languages(tmp_path):
+    path = put(tmp_path / "en-es.txt", "it\tla\nhe\tel\n")
+    assert list(read_lexicon(path, "en", "es")) == [("it", "la"), ("he", "el")]
+    headed = put(tmp_path / "es-en.tsv", "en\tes\nhe\tel\n")
+    assert list(read_lexicon(headed, "en", "es")) == [("he", "el")]
+
+
 def test_a_table_gives_two_columns_and_passes_over_what_is_missing(tmp_path):
     path = put(
         tmp_path / "lexicon.tsv", "kind\ten\tnl\tde\nn\thouse\thuis\tHaus\nn\tdoor\t\tTür\nn\thot dog\tworst\t-\n"

@@ -146,6 +146,20 @@ def test_without_a_header_the_name_tells(tmp_path):
     assert sentences(read_bitext(path, languages=("nl", "en"))) == [["een", "twee"], ["one", "two"]]
 
 
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("No\tNe\nyes\tja\n", [["No", "yes"], ["Ne", "ja"]]),
+        ("No\tNo\nyes\tja\n", [["No", "yes"], ["No", "ja"]]),
+        ("eng\tnl_NL\nyes\tja\n", [["yes"], ["ja"]]),
+        ("#id\ten\tnl\n1\tyes\tja\n", [["yes"], ["ja"]]),
+    ],
+)
+def test_words_that_look_like_codes_of_other_languages_than_the_name_s_are_no_header(tmp_path, content, rows):
+    bitext = read_bitext(put(tmp_path / "qgis.en-nl.tsv", content))
+    assert list(bitext.languages) == ["en", "nl"] and sentences(bitext) == rows
+
+
 def test_without_a_header_the_caller_tells(tmp_path):
     path = put(tmp_path / "pairs.tsv", "One.\tEen.\n")
     assert read_bitext(path, languages=("en", "nl")).languages == ("en", "nl")

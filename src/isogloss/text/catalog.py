@@ -190,7 +190,7 @@ def kind_of(path: Path, *, aligned: bool = False) -> str:
     if aligned or not filled:
         return "aligned" if aligned else "lines"  # so that a check says it is empty
     cells = head_lines[0].split("\t")
-    if len(cells) > 1 and lines.header(cells) is not None:
+    if len(cells) > 1 and lines.file_header(path, cells) is not None:
         return "table"
     if any(each in cells for each in _PREMISE):
         return "inference"

@@ -9,10 +9,10 @@ every translation after them by one line. gzip and xz files are recognised by th
 Problems go to a callback. `fail`, the default, raises at the first; a checker passes one that collects.
 
 A parallel table is tab-separated. It has a header of language codes (`en<TAB>nl`), or none when its name or the caller
-tells the languages (`en-nl.tsv`). Other columns must be named `key`, `kind`, `genre`, `domain`, `label` or `split`, or
-begin with `#`; they are ignored, and any other name is refused rather than guessed at (`id` is Indonesian: call it
-`#id`). Quotation marks mean nothing: a cell is what stands between two tabs. A file with ` ||| ` between the sides is
-read in the same way, but has no header.
+tells the languages (`en-nl.tsv`): a first row that looks like codes of other languages than the name's is text. Other
+columns must be named `key`, `kind`, `genre`, `domain`, `label` or `split`, or begin with `#`; they are ignored, and any
+other name is refused rather than guessed at (`id` is Indonesian: call it `#id`). Quotation marks mean nothing: a cell
+is what stands between two tabs. A file with ` ||| ` between the sides is read in the same way, but has no header.
 """
 
 import gzip
@@ -214,10 +214,19 @@ def header(cells: Sequence[str]) -> list[str | None] | None:
     return [None if _is_ignored(each) else code(each) for each in names]
 
 
+def file_header(source: Source, cells: Sequence[str]) -> list[str | None] | None:
+    """`header` of a file's first row; None where its name tells as many languages as there are cells, but others.
+
+    Short words look like codes: in `qgis.en-nl.tsv` a first row of `No` and `Ne` is text.
+    """
+    columns, named = header(cells), languages_of(source) or ()
+    return None if columns and len(named) == len(columns) and {*named} != {*columns} else columns
+
+
 def header_languages(source: Source) -> tuple[str, ...]:
     """The languages that the header of a table names; none where the first line of the file is no header."""
     cells = first_line(source).split("\t")
-    return tuple(filter(None, header(cells) or ())) if len(cells) > 1 else ()
+    return tuple(filter(None, file_header(source, cells) or ())) if len(cells) > 1 else ()
 
 
 def _is_ignored(column: str) -> bool:
@@ -325,7 +334,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
     first = first_line(path)
     bars = BARS in first and "\t" not in first
     cells = first.split(BARS if bars else "\t")
-    columns = None if bars else header(cells)
+    columns = None if bars else file_header(path, cells)
     if columns is not None:
         twice = sorted(each for each, times in Counter(filter(None, columns)).items() if times > 1)
         require(not twice, f"{path}:1: the header names the language {', '.join(twice)} twice")
