@@ -130,6 +130,16 @@ def test_loss_and_guess_are_of_the_places_that_are_there():
     np.testing.assert_allclose(logs.exp().sum(1).numpy(), np.ones((2, 2)), rtol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("codes", "context", "answer", "f1"),
+    [(("zh", "zh-TW", "cmn", "zh2"), "中国北京", "北京", 2 / 3), (("de", "deu", "de2"), "der Turm", "Turm", 1)],
+)
+def test_answers_are_normalised_by_the_language_whatever_its_code(codes, context, answer, f1):
+    example = Question("q", "?", context, (context,), (0,))
+    for code in codes:
+        assert QA.score([example], [answer], code)["answer_f1"].value == pytest.approx(f1)
+
+
 def test_a_window_without_room_is_refused():
     with pytest.raises(InputError, match="a window of 6 tokens leaves no room"):
         encode([asked(0, 1)], (), tokenizer=tiny_tokenizer(), length=6)

@@ -239,6 +239,8 @@ def _same_length(gold: Sequence[object], guess: Sequence[object], what: str) -> 
 def normalise_answer(text: str, language: str = "en") -> str:
     """An answer as it is compared: words with single spaces between them.
 
+    language: a canonical code, as `isogloss.text.languages.plain` gives it (`zh` for `cmn` and `zh-TW`).
+
     >>> normalise_answer("The Eiffel-Tower!")
     'eiffeltower'
     >>> normalise_answer("在 Paris 市", "zh")

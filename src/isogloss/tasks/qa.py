@@ -25,6 +25,7 @@ from isogloss.errors import require
 from isogloss.measures.scores import Score, answer_f1, exact_match
 from isogloss.tasks.task import Item, LabelHead, Labels, Prediction, Segments, Task, Tensors, before_second
 from isogloss.text.batches import refuse_slow
+from isogloss.text.languages import plain
 from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, question_rows, read_questions
 from isogloss.text.readers.lines import fail
@@ -119,7 +120,7 @@ def decode(example: Question, predictions: Sequence[Prediction], labels: Labels)
 
 def score(examples: Sequence[Question], answers: Sequence[str], language: str) -> Mapping[str, Score]:
     """F1 and exact match, the best over the gold answers; n counts questions."""
-    pairs = list(zip(examples, answers, strict=True))
+    pairs, language = list(zip(examples, answers, strict=True)), plain(language)
     f1 = [(answer_f1(example.answers, answer, language=language), 1) for example, answer in pairs]
     exact = [(exact_match(example.answers, answer, language=language), 1) for example, answer in pairs]
     return {"answer_f1": Score(np.array(f1)), "exact_match": Score(np.array(exact))}
