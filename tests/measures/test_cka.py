@@ -592,5 +592,16 @@ def test_what_cannot_be_used_is_refused(call, part):
         call(drawn())
 
 
+@pytest.mark.parametrize("measure", [cka_of_pairs, cka_rbf_of_pairs])
+def test_sides_in_half_precision_whole_numbers_or_an_array_are_measured_in_float32(measure):
+    """Products of float16 are infinite from 65,520 on."""
+    sides = (100 * torch.randn(2, 24, 8, generator=torch.Generator().manual_seed(0))).round()
+    expected = measure(sides, [(0, 1)])
+    for same in (sides.half(), sides.long(), sides.numpy()):
+        assert measure(same, [(0, 1)]) == expected
+    assert measure(sides.bfloat16(), [(0, 1)]) == measure(sides.bfloat16().float(), [(0, 1)])
+    assert measure(sides.double(), [(0, 1)])[0].value == pytest.approx(expected[0].value, rel=1e-5)
+
+
 def test_no_pairs_are_no_answers():
     assert cka_of_pairs(drawn(), []) == [] and cka_rbf_of_pairs(drawn(), []) == []

@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.measures.inputs import Sums, centre_rows, double, matrix, paired, shuffled_orders
+from isogloss.measures.inputs import Sums, centre_rows, double, matrix, numbers_of, paired, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import PARTS, Interval, jackknife_interval, t_quantile
 
@@ -631,8 +631,8 @@ def cka_of_pairs(sides: Tensor, pairs: SidePairs) -> list[Interval]:
     >>> round(cka_of_pairs(torch.cat([x, 3 * x + 1]), [(0, 1)])[0].value, 6)
     1.0
     """
-    first, second = _checked_sides(sides, pairs, least=4)
-    x = centre_rows(sides.detach())
+    sides, first, second = _checked_sides(sides, pairs, least=4)
+    x = centre_rows(sides)
     values = ratio(*_terms(hsic_without(double(x @ x.mT)), first, second).unbind(-1)).cpu()  # (1 + parts, pairs)
     return [jackknife_interval(float(each[0]), each[1:], n=sides.shape[1], floor=0.0) for each in values.T]
 
@@ -650,14 +650,14 @@ def cka_rbf_of_pairs(
     The interval is Student's t over batches, none where they overlap. The floor is the exact mean over all shuffles of
     the pairs, tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|): 0.98 for independent vectors at n = 25, d = 768.
     """
-    first, second = _checked_sides(sides, pairs, least=2)
+    sides, first, second = _checked_sides(sides, pairs, least=2)
     n = sides.shape[1]
     taken = n // batches if size is None else size
     begins = [number * (1 if shifted else taken) for number in range(batches)]
     if taken < 2 or begins[-1] + taken > n:
         raise InputError(f"{batches} batches of {taken} items do not fit into {n}; give more items or smaller batches")
     chosen = torch.stack([sides[:, begin : begin + taken] for begin in begins])  # (batches, s, size, d)
-    grams = gaussian_gram(double(centre_rows(chosen.detach())), "cka_biased", zeros=False)
+    grams = gaussian_gram(double(centre_rows(chosen)), "cka_biased", zeros=False)
     terms = _terms(inner_products(grams), first, second)  # (batches, pairs, 3)
     values = ratio(*terms.unbind(-1))  # (batches, pairs)
     traces = grams.diagonal(dim1=-2, dim2=-1).sum(-1)  # (batches, s)
@@ -671,8 +671,9 @@ def cka_rbf_of_pairs(
     ]
 
 
-def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tensor, Tensor]:
-    """Numbers of the first and the second side of each pair."""
+def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The sides in float32 or float64, and the numbers of the first and the second side of each pair."""
+    sides = numbers_of(sides, "sides")
     wanted = f"sides must have shape (sides, items, width) with at least {least} items"
     require(sides.ndim == 3 and sides.shape[1] >= least, f"{wanted}, not {tuple(sides.shape)}")
     require(torch.isfinite(sides).all(), "a side holds a value that is not finite")
@@ -680,4 +681,4 @@ def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tens
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(sides):
         raise InputError(f"there are {len(sides)} sides; a pair asks for another")
     device = torch.device("cpu") if sides.device.type == "mps" else sides.device
-    return numbers[:, 0].to(device), numbers[:, 1].to(device)
+    return sides, numbers[:, 0].to(device), numbers[:, 1].to(device)

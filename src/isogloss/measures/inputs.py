@@ -19,18 +19,21 @@ def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
     Half precision becomes float32. Values that are not finite are refused: a NaN compares as neither greater nor
     smaller, so that in a ranking it would look like a perfect score.
     """
-    x = tensor_of(x, name)
+    x = numbers_of(x, name)
     require(x.ndim == 2, f"{name} must have two dimensions (items, width), not shape {tuple(x.shape)}")
     require(x.shape[0] >= at_least, f"{name} has {x.shape[0]} items; this measure needs at least {at_least}")
     require(x.shape[1] > 0, f"{name} has vectors of width 0")
-    x = x.detach()
-    if x.dtype not in (torch.float32, torch.float64):
-        x = x.float()
     # The extremes are NaN or infinite if any value is, and take one pass without a copy.
     if x.shape[0] and not all(map(math.isfinite, torch.stack(torch.aminmax(x)).tolist())):
         row = int((~torch.isfinite(x).all(dim=1)).nonzero()[0])
         raise InputError(f"{name} holds a value that is not finite, first in row {row}; drop that item or mend it")
     return x
+
+
+def numbers_of(x: Any, name: str) -> Tensor:
+    """`x`, a tensor or an array, as a detached tensor in float32 or float64, which all else is made float32."""
+    x = tensor_of(x, name).detach()
+    return x if x.dtype in (torch.float32, torch.float64) else x.float()
 
 
 def tensor_of(x: Any, name: str) -> Tensor:
