@@ -161,6 +161,15 @@ def test_no_map_only_normalises():
     assert torch.allclose(none(x), x - x.mean(0)) and not none.underdetermined
 
 
+@pytest.mark.parametrize("normalise", ["none", "iterative", "leace"])
+def test_whole_numbers_are_mapped_as_float32(normalise):
+    x, y = (5 * draw(30, 6, seed=1)).round().long(), (5 * draw(30, 6, seed=2)).round().long()
+    fitted = ig.procrustes(x, y, normalise=normalise)
+    for mapping in (fitted, *map(fitted.restored, ("raw", "recentred") if normalise != "leace" else ())):
+        assert torch.equal(mapping(x), mapping(x.float())) and mapping(x).abs().max() > 0
+    assert torch.equal(fitted.source(x), fitted.source(x.float()))
+
+
 def test_a_mapping_stands_in_a_chain(tiny):
     stack = ig.load(tiny("bert"))
     corpus = ig.Corpus("en", ["the cat sleeps", "we drink water and eat bread"])

@@ -64,9 +64,10 @@ class Mapping:
         return replace(self, restore=restore)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Map x (n, d_x) to (n, d_y), in the precision and on the device of x."""
+        """Map x (n, d_x) to (n, d_y), in the precision (of whole numbers float32) and on the device of x."""
         if x.shape[-1] != self.weight.shape[1]:
             raise InputError(f"these vectors have width {x.shape[-1]} and the mapping takes {self.weight.shape[1]}")
+        x = x if x.is_floating_point() else x.float()
         weight = self.weight.to(x)
         if self.restore == "recentred":
             return (x - self.source.mean.to(x)) @ weight.T + self.target.mean.to(x)

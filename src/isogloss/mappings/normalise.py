@@ -56,9 +56,10 @@ class Normalisation:
         return self.kind in ("length", "iterative")
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Normalise x (n, d) as the space was, in the precision of x."""
+        """Normalise x (n, d) as the space was, in the precision of x (of whole numbers float32)."""
         if x.shape[-1] != len(self.mean):
             raise InputError(f"these vectors have width {x.shape[-1]} and the space has width {len(self.mean)}")
+        x = x if x.is_floating_point() else x.float()
         if self.removed is not None:
             read, subtracted = self.removed.to(x)
             return x - (x - self.means[0].to(x)) @ read.T @ subtracted
