@@ -278,3 +278,9 @@ def test_holm_rejects_what_a_loop_over_sorted_p_values_rejects(p_values):
         adjusted[p] = least
     rejected = [p <= 1 - level for p, level in zip(p_values, holm_confidences(p_values), strict=True)]
     assert rejected == [adjusted[p] <= 0.05 for p in p_values]
+
+
+def test_holm_counts_and_orders_only_the_p_values_that_are_there():
+    first, unknown, second = holm_confidences([0.04, math.nan, 0.001])
+    assert [first, second] == holm_confidences([0.04, 0.001]) and unknown == 0.95
+    assert holm_confidences([math.nan, math.nan]) == [0.95, 0.95]

@@ -269,13 +269,15 @@ def holm_confidences(p_values: Sequence[float]) -> list[float]:
     """The confidence of the interval of each of several contrasts, so that all are right together in 95 of 100 cases.
 
     Holm (1979): the smallest of k p values is compared with 0.05 / k, the next with 0.05 / (k - 1) and so on, until one
-    is larger; that one and all after it are compared with the same share.
+    is larger; that one and all after it are compared with the same share. A contrast whose p value is nan is not one of
+    the k, and its interval has the plain confidence.
 
     >>> [round(1 - confidence, 4) for confidence in holm_confidences([0.03, 0.001, 0.4])]
     [0.025, 0.0167, 0.025]
     """
     confidences = [CONFIDENCE] * len(p_values)
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    known = [at for at, p_value in enumerate(p_values) if not math.isnan(p_value)]
+    order = sorted(known, key=p_values.__getitem__)
     for rank, at in enumerate(order):
         share = (1 - CONFIDENCE) / (len(order) - rank)
         for later in order[rank:]:
