@@ -1,5 +1,6 @@
 """Readers of the tasks: pairs, tags, trees and questions; every bad row is told with its place and can be left out."""
 
+import csv
 import json
 
 import pytest
@@ -24,6 +25,24 @@ def test_pairs_without_a_header(tmp_path):
         SentencePair("Een hond .", "Een dier .", "entailment"),
         SentencePair("A b", "C d", "contradiction"),
     ]
+
+
+def test_the_quotes_of_a_csv_writer_are_undone_and_those_of_the_text_kept(tmp_path):
+    rows = [['He said "hi" .', '"No."', "neutral"], ["Plain .", '""Doubled"" "', "entailment"]]
+    expected = [SentencePair(*row) for row in rows]
+    written = tmp_path / "dev-en.tsv"
+    with written.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, delimiter="\t").writerows(rows)
+    assert '"He said ""hi"" ."\t"""No."""\tneutral' in written.read_text(encoding="utf-8")
+    assert read_pairs(written) == expected
+    assert read_pairs(put(tmp_path / "raw.tsv", "".join("\t".join(row) + "\n" for row in rows))) == expected
+
+
+@pytest.mark.parametrize("cell", ['"No."', '"', '""', '"""', 'say ""hi""', '"Yes" and "no"', '"a"" b'])
+def test_cells_that_no_csv_writer_wrote_stay_as_they_are(tmp_path, cell):
+    content = '"He said ""hi"" ."\tb\tneutral\n' * 3 + f"{cell}\tb\tneutral\n"
+    pairs = read_pairs(put(tmp_path / "raw.tsv", content))
+    assert (pairs[0].first, pairs[-1].first) == ('"He said ""hi"" ."', cell)
 
 
 def test_pairs_with_a_header_in_any_order_and_other_columns(tmp_path):

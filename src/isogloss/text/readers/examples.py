@@ -8,6 +8,9 @@ Pairs are in tables, with a header or without, or in JSON lines:
 | a table with a header (SNLI, MultiNLI, SICK, XNLI) | a name of each row of `COLUMNS`; others are passed over |
 | JSON lines (OCNLI, SNLI) | the same names |
 
+Quotation marks are text, except in a table that Python's `csv` wrote, as XTREME's preparation of XNLI does: where each
+cell with a quotation mark is in quotes, with those inside doubled, they are undone.
+
 Labels are compared in lower case, and `contradictory` is read as `contradiction`. A label of `-` means that the
 annotators did not agree: such pairs have no gold label, are in no published score, and are passed over here.
 
@@ -20,6 +23,7 @@ Such a file is often a single line, so what is wrong is told by the question's i
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +43,7 @@ COLUMNS = {
 }
 _NEEDED = ("first", "second", "label")
 NO_GOLD = "-"
+_QUOTED = re.compile(r'"(?:[^"]*+"")+[^"]*"')  # a cell with quotation marks, as `csv` writes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,7 @@ def pair_rows(source: Source, problem: Problem = fail, **chosen: str) -> Iterato
     start = lines.first_line(path)
     is_json = start.lstrip().startswith("{")
     columns, wanted = _meanings(start.split("\t")), ""
+    is_quoted = not is_json and _is_quoted(path)
     has_header = not is_json and all(columns.count(each) == 1 for each in _NEEDED)
     if not has_header:
         columns, wanted = list(_NEEDED), " (premise, hypothesis, label: there is no header)"
@@ -95,7 +101,7 @@ def pair_rows(source: Source, problem: Problem = fail, **chosen: str) -> Iterato
             continue
         try:
             if line is not None:
-                row = line.split("\t")
+                row = [_unquoted(cell) if is_quoted else cell for cell in line.split("\t")]
                 if not is_json and len(row) != len(columns):
                     raise ValueError(f"{len(row)} cells where {len(columns)} were expected, separated by tabs{wanted}")
                 cells = _json_cells(line) if is_json else dict(zip(columns, row, strict=True))
@@ -106,6 +112,20 @@ def pair_rows(source: Source, problem: Problem = fail, **chosen: str) -> Iterato
             problem(f"{where}: {error}")
             bad = True
         yield FileRow(where, pair, bad=bad)
+
+
+def _is_quoted(path: Path) -> bool:
+    """Whether a table has quotation marks, and each cell that has one is in quotes, with others inside, all doubled.
+
+    `csv` writes no other quotes. In a whole file of text as it is, some quotation mark stands elsewhere.
+    """
+    texts = (line for _, line in lines.stream_lines(path, lambda _: None) if '"' in line)
+    cells = (cell for line in texts for cell in line.split("\t") if '"' in cell)
+    return {_QUOTED.fullmatch(cell) is not None for cell in cells} == {True}
+
+
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].replace('""', '"') if '"' in cell else cell
 
 
 def _pair(first: str, second: str, label: str) -> SentencePair | None:
