@@ -29,6 +29,7 @@ from isogloss.text.corpora import Corpus
 from isogloss.text.masking import Masking
 from isogloss.training.distances import distance_probe, sample_vectors
 from isogloss.training.perplexities import perplexity_probe
+from isogloss.training.plans import parse_plan
 from tiny_models import DEPTH, tiny_config
 from tiny_trainer import (
     CORPORA,
@@ -302,6 +303,12 @@ def test_mistakes_get_a_sentence(tmp_path):
     refuse("Trainer makes no evaluations", made(every=None))
     refuse("perplexity is of models with a head that predicts words", made(), kind=AutoModelForSequenceClassification)
     refuse("asks for 4 blocks in unfreeze", UnfreezeCallback())
+
+
+@pytest.mark.parametrize("plan", ["lora:2", parse_plan("last:2+lora:4")])
+def test_unfreezing_refuses_adapters_which_the_optimiser_would_not_hold(plan):
+    with pytest.raises(InputError, match="adds no adapters; for lora give Trainer a model of peft"):
+        UnfreezeCallback(plan)
 
 
 def test_nothing_else_imports_the_callbacks():

@@ -359,15 +359,17 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
     memory. The groups never change, so checkpoints can be resumed, and several processes know from the start which
     gradients they share. An optimiser that lacks a weight the plan trains at some step is refused.
 
-    plan: as `isogloss.training.plans` reads it, such as `unfreeze:4/epoch`, `last:6` or `reinit:1-2+freeze:0`. It
-    alone decides which weights of the encoder train; heads above it always do. seed: of re-initialised blocks. Put it
-    into `Trainer(callbacks=...)`, before callbacks that read the start.
+    plan: as `isogloss.training.plans` reads it, such as `unfreeze:4/epoch`, `last:6` or `reinit:1-2+freeze:0`, but not
+    `lora`. It alone decides which weights of the encoder train; heads above it always do. seed: of re-initialised
+    blocks. Put it into `Trainer(callbacks=...)`, before callbacks that read the start.
 
     >>> Trainer(model, arguments, callbacks=[UnfreezeCallback("unfreeze:4/epoch")]).train()  # doctest: +SKIP
     """
 
     def __init__(self, plan: str | Plan = "unfreeze:4/epoch", *, seed: int = 0) -> None:
         self.plan = parse_plan(plan) if isinstance(plan, str) else plan
+        adapters = "UnfreezeCallback adds no adapters; for lora give Trainer a model of peft (peft.get_peft_model)"
+        require(self.plan.lora is None, adapters)
         self._seed = seed
         self._stack: Any = None  # the stack of the model that is trained
         self._before: Any = None  # freezes what the plan does not train in an update, from `on_train_begin` on
