@@ -24,16 +24,22 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     on the stack's own weights and returns the stack. An output head tied to the embeddings is frozen with them.
     """
     require(-1 <= n <= stack.last, f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
-    blocks = stack.model.get_submodule(stack.family.blocks)
-    stack.model.requires_grad_(n < 0)
-    # All modules except blocks, final norm and pooler count as embeddings, including position biases.
-    modules = dict(stack.model.named_modules())
-    above = (modules[path] for path in (stack.family.norm, "pooler") if path in modules)
-    for part in (*blocks[max(n, 0) :], *above):
-        part.requires_grad_(True)
-    for part in blocks[until:] if until is not None else ():
-        part.requires_grad_(False)
+    for part, trains in parts_to_train(stack, n, until=until):
+        part.requires_grad_(trains)
     return stack
+
+
+def parts_to_train(stack: Stack, n: int, *, until: int | None = None) -> list[tuple[nn.Module, bool]]:
+    """The model and then parts of it, each with whether `freeze(stack, n, until=until)` leaves it trainable.
+
+    The last pair that contains a module decides. All modules except blocks, final norm and pooler count as embeddings,
+    including position biases.
+    """
+    blocks, modules = stack.model.get_submodule(stack.family.blocks), dict(stack.model.named_modules())
+    above = [modules[path] for path in (stack.family.norm, "pooler") if path in modules]
+    closed = () if until is None else blocks[until:]
+    trained = [(part, True) for part in (*blocks[max(n, 0) :], *above)]
+    return [(stack.model, n < 0), *trained, *((block, False) for block in closed)]
 
 
 def reinitialise(
