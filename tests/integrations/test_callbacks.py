@@ -157,6 +157,15 @@ def test_the_default_sample_is_a_sixteenth_of_what_is_trained_on_and_drawn_once(
     assert _drawn(corpus, None, 0) is corpus and len(_drawn(corpus, 50, 0)) == 50
 
 
+def test_evaluations_after_training_read_all_sentences_as_those_before_it_do(tmp_path):
+    model = tiny()
+    one = trainer(tmp_path, model, [PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=4)], learning_rate=0)
+    before = one.evaluate()["eval_nl_perplexity"]
+    one.train()
+    assert logged(one, "eval_nl_perplexity")[8] != before, "while training, a sample is read"
+    assert one.evaluate()["eval_nl_perplexity"] == before == perplexities(model)["eval_nl_perplexity"]
+
+
 def test_drift_takes_a_corpus():
     with pytest.raises(InputError, match=r"sentences are given as a Corpus, .* not \['een tekst'\]"):
         DriftCallback(TOKENIZER, ["een tekst"])

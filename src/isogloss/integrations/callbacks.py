@@ -130,8 +130,11 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             metrics.update(self._values)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Add no rows from here on: evaluations after training may be of another model, such as the best one."""
-        self._training = False
+        """Add no rows from here on: evaluations after training may be of another model, such as the best one.
+
+        They make a probe of their own, as evaluations before training do, which reads all sentences.
+        """
+        self._training, self._probe = False, None
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
         """The probe of this model; state and loader are those of a training, None at an evaluation without one."""
