@@ -4,11 +4,11 @@ import torch
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.stack import edit, freeze, load, reinitialise
-from isogloss.stack.edit import add_adapters, merged, train_adapters_only
+from isogloss.stack.edit import add_adapters, merged, train_adapters_only, with_fresh_blocks, without_dropout
 from isogloss.stack.load import wrap
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
-from tiny_models import DEPTH, ENCODERS, TEXT, tiny_language_model, tiny_tokenizer
+from tiny_models import DEPTH, ENCODERS, TEXT, tiny_config, tiny_language_model, tiny_model, tiny_tokenizer
 
 CORPUS = Corpus("en", TEXT)
 
@@ -120,6 +120,16 @@ def test_all_blocks_and_embeddings_drawn_again_is_a_model_from_scratch(tiny):
     stack = load(tiny("bert"))
     scratch = reinitialise(stack, range(1, DEPTH + 1), seed=1, embeddings=True)
     assert all(not torch.equal(a[0], b[0]) for a, b in zip(parts(stack).values(), parts(scratch).values(), strict=True))
+
+
+def test_blocks_below_fresh_ones_keep_their_kind_of_attention():
+    """A configuration may list kinds that its class would not give, here global attention in every second block."""
+    config = tiny_config("modernbert", len(tiny_tokenizer()))
+    own = ["sliding_attention", "full_attention", "sliding_attention"]
+    stack = wrap(tiny_model(type(config)(**{**config.to_dict(), "layer_types": own})), tiny_tokenizer())
+    fresh = with_fresh_blocks(stack, 2, count=2, seed=0)
+    assert fresh.model.config.layer_types[:2] == own[:2] and stack.model.config.layer_types == own
+    assert torch.equal(ig.vectors(fresh, CORPUS, layers=[1, 2]), ig.vectors(stack, CORPUS, layers=[1, 2]))
 
 
 @pytest.mark.parametrize("family", [*ENCODERS, "gpt2", "bloom"])

@@ -149,6 +149,8 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
         facts.pop(listed, None)
     facts[next(name for name in ("num_hidden_layers", "n_layers") if name in facts)] = cut + count
     deep = type(config)(**facts)
+    if kinds := getattr(deep, "layer_types", None):  # copied blocks keep their attention
+        deep.layer_types = [*config.layer_types[:cut], *kinds[cut:]]
     deep._attn_implementation = config._attn_implementation  # no public name says which attention a model has
     with seeded(seed):
         model = type(stack.model)(deep)
