@@ -1,5 +1,6 @@
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 import isogloss as ig
 from isogloss.errors import InputError
@@ -186,3 +187,15 @@ def test_adapters_need_their_package(tiny, monkeypatch):
     monkeypatch.setattr(edit, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs the package peft, .*pip install 'isogloss\[lora\]'"):
         add_adapters(load(tiny("bert")), 2, seed=0)
+
+
+def test_dropout_that_is_read_from_the_configuration_is_taken_out_and_saved_as_it_was(tmp_path):
+    config = tiny_config("falcon", 60)
+    config.hidden_dropout = config.attention_dropout = 0.3
+    model, ids = AutoModelForCausalLM.from_config(config).train(), torch.arange(5, 45).view(4, 10)
+    with torch.no_grad():
+        assert not torch.equal(model(ids).logits, model(ids).logits)
+        without_dropout(model)
+        assert torch.equal(model(ids).logits, model.eval()(ids).logits)
+    model.save_pretrained(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).hidden_dropout == 0.3

@@ -124,13 +124,21 @@ def merged(model: Any) -> Any:
 
 
 def without_dropout(model: nn.Module) -> None:
-    """Set every dropout of a model to 0: its dropout modules, and the attributes that fused attention reads."""
+    """Set every dropout of a model to 0: its dropout modules, and the attributes that fused attention reads.
+
+    Modules that read their configuration, as Falcon's do, get a copy of it without dropout. The model's own is left as
+    it was, since it is saved with the model.
+    """
+    configs: dict[int, Any] = {}  # the copies, one for all modules that share a configuration
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        for name, value in list(vars(module).items()):
+        if module is not model and hasattr(module, "config"):
+            module.config = configs.setdefault(id(module.config), copy.copy(module.config))
+    for holder in (*model.modules(), *configs.values()):
+        for name, value in list(vars(holder).items()):
             if "dropout" in name and isinstance(value, float):
-                setattr(module, name, 0.0)
+                setattr(holder, name, 0.0)
 
 
 def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack:
