@@ -29,6 +29,7 @@ from isogloss.text.corpora import Corpus
 from isogloss.text.masking import Masking
 from isogloss.training.distances import distance_probe, sample_vectors
 from isogloss.training.perplexities import perplexity_probe
+from isogloss.training.plans import parse_plan
 from tiny_models import DEPTH, tiny_config
 from tiny_trainer import (
     CORPORA,
@@ -154,6 +155,15 @@ def test_the_default_sample_is_a_sixteenth_of_what_is_trained_on_and_drawn_once(
     corpus = Corpus("nl", many["nl"])
     assert _drawn(corpus, 50, 0).sentences == _drawn(corpus, 50, 0).sentences != _drawn(corpus, 50, 1).sentences
     assert _drawn(corpus, None, 0) is corpus and len(_drawn(corpus, 50, 0)) == 50
+
+
+def test_evaluations_after_training_read_all_sentences_as_those_before_it_do(tmp_path):
+    model = tiny()
+    one = trainer(tmp_path, model, [PerplexityCallback(TOKENIZER, CORPORA, target="nl", every=4)], learning_rate=0)
+    before = one.evaluate()["eval_nl_perplexity"]
+    one.train()
+    assert logged(one, "eval_nl_perplexity")[8] != before, "while training, a sample is read"
+    assert one.evaluate()["eval_nl_perplexity"] == before == perplexities(model)["eval_nl_perplexity"]
 
 
 def test_drift_takes_a_corpus():
@@ -302,6 +312,12 @@ def test_mistakes_get_a_sentence(tmp_path):
     refuse("Trainer makes no evaluations", made(every=None))
     refuse("perplexity is of models with a head that predicts words", made(), kind=AutoModelForSequenceClassification)
     refuse("asks for 4 blocks in unfreeze", UnfreezeCallback())
+
+
+@pytest.mark.parametrize("plan", ["lora:2", parse_plan("last:2+lora:4")])
+def test_unfreezing_refuses_adapters_which_the_optimiser_would_not_hold(plan):
+    with pytest.raises(InputError, match="adds no adapters; for lora give Trainer a model of peft"):
+        UnfreezeCallback(plan)
 
 
 def test_nothing_else_imports_the_callbacks():

@@ -237,6 +237,17 @@ def test_a_number_that_was_written_as_text_is_a_number_in_the_settings(tmp_path)
     assert settings_of(entry) == {"part": "a", "rate": 0.001, "train": "en=a.tsv"}
 
 
+def test_rows_of_one_rate_keep_it_where_a_job_has_several(tmp_path):
+    grid = {"rate": ["1e-3,2e-3", "2e-3,4e-3"]}
+    jobs = []
+    for rates in grid["rate"]:
+        rows = [row("loss", 100 * rate, step=1, settings={"rate": rate}) for rate in map(float, rates.split(","))]
+        jobs.append(finished(tmp_path, rates, [*rows, row("gap", 0.5)], rate=rates))
+    rates = [(entry["measure"], settings_of(entry)["rate"]) for entry in joined_rows(jobs, grid)]
+    chosen = [("gap", rate) for rate in grid["rate"]]
+    assert rates == [("loss", 0.001), ("loss", 0.002), chosen[0], ("loss", 0.004), chosen[1]]
+
+
 def test_jobs_with_rows_that_have_no_value_are_one_table_too(tmp_path):
     jobs = []
     for seed, value in enumerate((np.nan, 0.25)):

@@ -88,6 +88,21 @@ def test_the_relative_gap_is_a_share_of_the_source_and_others_are_a_mean():
     assert mean["floor"] == pytest.approx(0.315)
 
 
+@pytest.mark.parametrize("dev", [("l0", "l1"), ("l0", "l1", "l2")])
+def test_the_oracles_gap_is_that_of_one_model_and_its_mean_is_over_all_targets(dev):
+    """One model is best for the source, another for both targets, in which the source loses two points of ten."""
+    tests = [SimpleNamespace(language=f"l{number}", name="test") for number in range(3)]
+    points = {1: (9, 5, 5), 2: (7, 6, 6)}  # right answers of ten in each language, by step
+    scores = {step: [score(np.arange(10) < right) for right in rights] for step, rights in points.items()}
+    models = [ScoredModel(1e-3, step, [*each[: len(dev)], *each]) for step, each in scores.items()]
+    rows = result_rows(models, Sets("l0", dict.fromkeys(dev), tests), {"model": "m"})
+    for selection, expected in (("", 0.4), ("oracle", 0.1)):
+        chosen = [each for each in rows if each.get("selection", "") == selection]
+        assert gap(chosen)["value"] == pytest.approx(expected)
+        means = [each["value"] for each in chosen if each["measure"] == "gap" and each["target"] == "others"]
+        assert means == pytest.approx([] if selection and len(dev) < 3 else [expected])
+
+
 def test_of_a_source_without_a_right_answer_no_share_is_lost():
     one = gap(rows_of(np.zeros(20), np.ones(20)), measure="relative_gap")
     assert np.isnan(one["value"]), "and not minus infinity, of which no mean over seeds can be made"

@@ -1,14 +1,15 @@
 import pytest
 import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 import isogloss as ig
 from isogloss.errors import InputError
 from isogloss.stack import edit, freeze, load, reinitialise
-from isogloss.stack.edit import add_adapters, merged, train_adapters_only
+from isogloss.stack.edit import add_adapters, merged, train_adapters_only, with_fresh_blocks, without_dropout
 from isogloss.stack.load import wrap
 from isogloss.text.batches import encode
 from isogloss.text.corpora import Corpus
-from tiny_models import DEPTH, ENCODERS, TEXT, tiny_language_model, tiny_tokenizer
+from tiny_models import DEPTH, ENCODERS, TEXT, tiny_config, tiny_language_model, tiny_model, tiny_tokenizer
 
 CORPUS = Corpus("en", TEXT)
 
@@ -122,6 +123,16 @@ def test_all_blocks_and_embeddings_drawn_again_is_a_model_from_scratch(tiny):
     assert all(not torch.equal(a[0], b[0]) for a, b in zip(parts(stack).values(), parts(scratch).values(), strict=True))
 
 
+def test_blocks_below_fresh_ones_keep_their_kind_of_attention():
+    """A configuration may list kinds that its class would not give, here global attention in every second block."""
+    config = tiny_config("modernbert", len(tiny_tokenizer()))
+    own = ["sliding_attention", "full_attention", "sliding_attention"]
+    stack = wrap(tiny_model(type(config)(**{**config.to_dict(), "layer_types": own})), tiny_tokenizer())
+    fresh = with_fresh_blocks(stack, 2, count=2, seed=0)
+    assert fresh.model.config.layer_types[:2] == own[:2] and stack.model.config.layer_types == own
+    assert torch.equal(ig.vectors(fresh, CORPUS, layers=[1, 2]), ig.vectors(stack, CORPUS, layers=[1, 2]))
+
+
 @pytest.mark.parametrize("family", [*ENCODERS, "gpt2", "bloom"])
 def test_nothing_that_feeds_a_frozen_block_trains(tiny, family):
     """Position tables, relative biases and embedding norms lie outside the blocks and outside `embeddings`."""
@@ -176,3 +187,15 @@ def test_adapters_need_their_package(tiny, monkeypatch):
     monkeypatch.setattr(edit, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"needs the package peft, .*pip install 'isogloss\[lora\]'"):
         add_adapters(load(tiny("bert")), 2, seed=0)
+
+
+def test_dropout_that_is_read_from_the_configuration_is_taken_out_and_saved_as_it_was(tmp_path):
+    config = tiny_config("falcon", 60)
+    config.hidden_dropout = config.attention_dropout = 0.3
+    model, ids = AutoModelForCausalLM.from_config(config).train(), torch.arange(5, 45).view(4, 10)
+    with torch.no_grad():
+        assert not torch.equal(model(ids).logits, model(ids).logits)
+        without_dropout(model)
+        assert torch.equal(model(ids).logits, model.eval()(ids).logits)
+    model.save_pretrained(tmp_path)
+    assert AutoConfig.from_pretrained(tmp_path).hidden_dropout == 0.3

@@ -50,6 +50,22 @@ def test_cuts_equal_hidden_states_of_each_sentence_alone(tiny, family):
             torch.testing.assert_close(normed, reference[DEPTH], atol=2e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("family", ["xglm", "biogpt"])
+def test_a_stack_is_read_in_the_mode_its_model_is_in_now(tiny, family):
+    """The forward pass of these models has dropout of its own, in the module that holds the blocks."""
+    stack = load(tiny(family))
+    batch = batch_of(stack, [0, 1])
+    rows = {"ids": batch.ids[None], "attention": torch.ones_like(batch.ids[None])}
+    for training in (False, True, False):
+        stack.model.train(training)
+        for block in stack.blocks:
+            block.eval()
+        with torch.no_grad():
+            one, other = (stack.read(batch, [DEPTH])[DEPTH] for _ in range(2))
+            left, right = (stack.read_table(rows) for _ in range(2))
+        assert torch.equal(one, other) == torch.equal(left, right) == (not training)
+
+
 def test_prenorm_top_cut_is_the_raw_output_of_the_last_block(tiny):
     stack = load(tiny("modernbert"))
     batch = batch_of(stack, [0])

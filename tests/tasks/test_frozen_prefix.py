@@ -29,6 +29,16 @@ def test_states_in_a_file_are_those_in_memory(text, tmp_path, monkeypatch):
         monkeypatch.setattr(frozen_prefix, "_fill", lambda *_, **__: pytest.fail("the file is there"))
 
 
+def test_states_of_one_precision_are_not_read_as_those_of_another(text, tmp_path, monkeypatch):
+    """A run that began on a CPU may be resumed on a GPU, where it computes in bfloat16, and the other way round."""
+    stack, items = text
+    alone = {dtype: read_prefix(stack, items, 2, dtype=dtype).kept for dtype in (None, torch.bfloat16)}
+    monkeypatch.setattr(frozen_prefix, "free_bytes", lambda _: 0.0)
+    for dtype in (None, torch.bfloat16, None):
+        found = read_prefix(stack, items, 2, dtype=dtype, file=tmp_path / "cut.states").kept
+        assert found.dtype == (dtype or torch.float32) and torch.equal(found, alone[dtype])
+
+
 def test_a_run_that_died_leaves_no_half_file(text, tmp_path, monkeypatch):
     stack, items = text
 

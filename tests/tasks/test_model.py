@@ -173,6 +173,20 @@ def test_frozen_layers_are_in_evaluation_mode_unless_their_dropout_is_wanted(pre
     assert not any(one.training for one in model.eval().modules())
 
 
+@pytest.mark.parametrize("family", ["gpt2", "xglm"])
+def test_dropout_between_embeddings_and_blocks_is_held_with_them(family, prepared):
+    """It is no part of the embeddings: GPT-2 has a module of its own for it, XGLM drops in the model's forward pass."""
+    stack, task, items, labels = prepared(family)
+    model = TaskModel(stack, task, labels, seed=0)
+    model.train()
+    batch = items.batch(np.arange(3), stack.device)
+    for frozen in (-1, 0, 2):
+        model.hold(frozen)
+        with torch.no_grad():
+            one, other = (stack.read(batch) for _ in range(2))
+        assert [cut for cut in stack.cuts if torch.equal(one[cut], other[cut])] == list(range(frozen + 1))
+
+
 @pytest.mark.parametrize("family", ENCODERS)
 @pytest.mark.parametrize("cut", [1, 2, 3])
 def test_a_kept_prefix_gives_the_losses_and_weights_of_none(family, cut, prepared):
@@ -200,7 +214,7 @@ def test_a_prefix_that_memory_has_no_room_for_is_read_from_its_file(prepared, tm
     monkeypatch.setattr(frozen_prefix, "free_bytes", lambda device: 0.0)
     file = tmp_path / "cut-2.states"
     outside = read_prefix(stack, items, 2, file=file)
-    assert file.stat().st_size == items.lengths.sum() * stack.width * 4
+    assert (tmp_path / "cut-2-float32.states").stat().st_size == items.lengths.sum() * stack.width * 4
     chosen = [5, 1, 1, 0]
     assert torch.equal(inside.states(chosen, stack.device), outside.states(chosen, stack.device))
     monkeypatch.setattr(frozen_prefix, "_fill", lambda *_, **__: pytest.fail("it was there already"))

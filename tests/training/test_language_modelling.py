@@ -1,5 +1,7 @@
 """Masked language modelling: which rows a step has, what is masked in them, and their loss, against transformers'."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -11,10 +13,12 @@ from isogloss.text.masking import IGNORE, Masking, slots
 from isogloss.text.sampling import ItemSampler, Sampler
 from isogloss.text.streams import texts_of
 from isogloss.training import language_modelling as module
+from isogloss.training.checkpoints import Checkpoints, latest
 from isogloss.training.language_modelling import coins, language_modelling, token_loss
 from isogloss.training.loop import Optimisation, Processes, Settings, Training
 from isogloss.training.sharing import build, parse
 from tiny_models import ENCODERS, tiny_config
+from tiny_processes import together
 
 LENGTH, BATCH, MASK, MARKS = 16, 6, 4, [0, 1, 2, 3, 4]
 SIZES, DEVICE = {"en": 60, "nl": 50}, torch.device("cpu")
@@ -285,11 +289,34 @@ def test_the_head_learns_which_halves_belong_together_and_tells_its_loss():
     for _ in range(7):
         for _ in range(50):
             training.update()
-        readings += both.next_sentence.losses()
-    assert both.next_sentence.losses() == [], "nothing was learned since"
+        readings += both.next_sentence.losses(ALONE)
+    assert both.next_sentence.losses(ALONE) == [], "nothing was learned since"
     assert {(each["measure"], each["unit"]) for each in readings} == {("next_sentence_loss", "pair")}
     assert 0.95 * 3_200 <= readings[0]["n"] <= 3_200
     assert readings[0]["value"] == pytest.approx(np.log(2), abs=0.02) and readings[-1]["value"] < 0.5
+
+
+def test_the_loss_of_pairs_is_over_all_processes_after_a_restart_too(tmp_path):
+    start = with_head()
+
+    def readings(processes):
+        checkpoints, found = Checkpoints(tmp_path / str(processes.count), lambda folder: None, every=2), []
+        for resumed in (False, True):
+            both = copy.deepcopy(start)
+            training = Training(both, of_pairs(both), Settings(9, 0, Optimisation(rate=1e-3)), processes)
+            if resumed:
+                training.restore(latest(checkpoints.folder))
+            else:
+                training.update(), training.update(), training.save(checkpoints)
+            training.update()
+            found += both.next_sentence.losses(processes)
+        return found
+
+    alone = readings(ALONE)
+    assert alone[0] == alone[1] and alone[0]["n"] > 2 * 20
+    for found in together(2, readings):
+        assert found[0] == found[1]
+        assert (found[0]["n"], found[0]["value"]) == (alone[0]["n"], pytest.approx(alone[0]["value"], rel=1e-4))
 
 
 def test_text_without_pairs_is_refused():

@@ -130,8 +130,11 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
             metrics.update(self._values)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **rest: Any) -> None:
-        """Add no rows from here on: evaluations after training may be of another model, such as the best one."""
-        self._training = False
+        """Add no rows from here on: evaluations after training may be of another model, such as the best one.
+
+        They make a probe of their own, as evaluations before training do, which reads all sentences.
+        """
+        self._training, self._probe = False, None
 
     def _make(self, model: Any, args: Any, state: Any, loader: Any) -> Probe:
         """The probe of this model; state and loader are those of a training, None at an evaluation without one."""
@@ -359,15 +362,17 @@ class UnfreezeCallback(TrainerCallback):  # type: ignore[misc]
     memory. The groups never change, so checkpoints can be resumed, and several processes know from the start which
     gradients they share. An optimiser that lacks a weight the plan trains at some step is refused.
 
-    plan: as `isogloss.training.plans` reads it, such as `unfreeze:4/epoch`, `last:6` or `reinit:1-2+freeze:0`. It
-    alone decides which weights of the encoder train; heads above it always do. seed: of re-initialised blocks. Put it
-    into `Trainer(callbacks=...)`, before callbacks that read the start.
+    plan: as `isogloss.training.plans` reads it, such as `unfreeze:4/epoch`, `last:6` or `reinit:1-2+freeze:0`, but not
+    `lora`. It alone decides which weights of the encoder train; heads above it always do. seed: of re-initialised
+    blocks. Put it into `Trainer(callbacks=...)`, before callbacks that read the start.
 
     >>> Trainer(model, arguments, callbacks=[UnfreezeCallback("unfreeze:4/epoch")]).train()  # doctest: +SKIP
     """
 
     def __init__(self, plan: str | Plan = "unfreeze:4/epoch", *, seed: int = 0) -> None:
         self.plan = parse_plan(plan) if isinstance(plan, str) else plan
+        adapters = "UnfreezeCallback adds no adapters; for lora give Trainer a model of peft (peft.get_peft_model)"
+        require(self.plan.lora is None, adapters)
         self._seed = seed
         self._stack: Any = None  # the stack of the model that is trained
         self._before: Any = None  # freezes what the plan does not train in an update, from `on_train_begin` on

@@ -176,7 +176,8 @@ def pretrain(
         if without := [language for language in packed.languages if language not in held]:
             run.note(f"no perplexity is measured for {', '.join(without)}: too little text was held out")
         held_out = [cut_stream(stream, length=length, frame=frames.get(1)) for stream in held.values()]
-        probes = [] if models.next_sentence is None else [Probe(report, models.next_sentence.losses)]
+        head = models.next_sentence
+        probes = [] if head is None else [Probe(report, partial(head.losses, processes))]
         reading: dict[str, Any] = {"every": probe or max(1, steps)}
         if held_out:
             of_languages = {text.language: models.of(text.language) for text in held_out}

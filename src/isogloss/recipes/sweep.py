@@ -325,14 +325,17 @@ def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
 
 
 def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> dict[str, Any]:
-    """A row with some coordinates of its job in its settings: numbers as numbers, a file by its name if possible."""
+    """A row with some coordinates of its job in its settings: numbers as numbers, a file by its name if possible.
+
+    Settings that the row already has are kept, such as its own learning rate where the job has several.
+    """
     own = {
         name: value
         if isinstance(value := job.coordinates[name], int | float)
         else table.number_or_text(_label(value, grid[name]))
         for name in names
     }
-    return {**entry, "settings": table.settings_text({**table.settings_of(entry), **own})}
+    return {**entry, "settings": table.settings_text({**own, **table.settings_of(entry)})}
 
 
 # --- models that were saved while one was tuned ----------------------------------------------------------------------

@@ -163,33 +163,40 @@ def result_rows(models: Sequence[ScoredModel], sets: TaskSets, coordinates: Mapp
 def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates: Mapping[str, Any]) -> Iterator[Row]:
     """Scores of the model chosen for each test set, where there is one, and what they lose against the source.
 
-    A score is an array, (1 + parts + draws,): its value, those without each part of the examples, and those of its
-    bootstrap draws.
+    Both scores of a gap come from the same model. The mean over languages is left out unless each has a chosen model.
     """
     name, main = sets.task.main, dict[int, np.ndarray]()
     answers: dict[int, dict[str, Any]] = {}  # floor, number of items and coordinates of each main score
+    first = len(sets.dev) + [test.language for test in sets.tests].index(sets.source)  # its first test set
+    models = {id(model): model for model in chosen if model is not None}
+    sources = {key: _drawn_values(model.scores[first][name]) for key, model in models.items()}
     for number, (test, model) in enumerate(zip(sets.tests, chosen, strict=True)):
         if model is None:
             continue
         where = {**coordinates, "target": test.language, "data": test.name}
         for measure, score in model.scores[len(sets.dev) + number].items():
-            draws = resampled(score, seed_of(0, "bootstrap", len(score.counts)))
-            values = np.concatenate([[score.value], left_out(score), draws])
+            values = _drawn_values(score)
             yield _interval_row(measure, values, floor=score.floor, n=score.n, **where)
             if measure == name:
                 main[number], answers[number] = values, {**where, "floor": score.floor, "n": score.n}
         yield row("chosen_step", model.step, **where)
         yield row("chosen_rate", model.rate, **where)
-    source = main[[test.language for test in sets.tests].index(sets.source)]  # its first test set
     others = [number for number in main if sets.tests[number].language != sets.source]
+    own = {number: sources[id(chosen[number])] for number in others}
     for number in others:
-        yield from _gap_rows(source, main[number], {**answers[number], "floor": None, "unit": name})
-    if others:
-        mean = np.mean([main[number] for number in others], axis=0)
+        yield from _gap_rows(own[number], main[number], {**answers[number], "floor": None, "unit": name})
+    if others and None not in chosen:
+        source, mean = (np.mean([values[number] for number in others], axis=0) for values in (own, main))
         floor = float(np.mean([answers[number]["floor"] for number in others]))
         where = {**coordinates, "target": OTHERS, "n": sum(answers[number]["n"] for number in others)}
         yield _interval_row(name, mean, floor=floor, **where)
         yield from _gap_rows(source, mean, {**where, "unit": name})
+
+
+def _drawn_values(score: Score) -> np.ndarray:
+    """A score, the scores without each part of its examples, and those of its bootstrap draws: (1 + parts + draws,)."""
+    draws = resampled(score, seed_of(0, "bootstrap", len(score.counts)))
+    return np.concatenate([[score.value], left_out(score), draws])
 
 
 def _gap_rows(source: np.ndarray, target: np.ndarray, where: Mapping[str, Any]) -> Iterator[Row]:

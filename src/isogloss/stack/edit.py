@@ -24,16 +24,22 @@ def freeze(stack: Stack, n: int, *, until: int | None = None) -> Stack:
     on the stack's own weights and returns the stack. An output head tied to the embeddings is frozen with them.
     """
     require(-1 <= n <= stack.last, f"{stack.name} has {stack.last} blocks; freeze takes -1 to {stack.last}, not {n}")
-    blocks = stack.model.get_submodule(stack.family.blocks)
-    stack.model.requires_grad_(n < 0)
-    # All modules except blocks, final norm and pooler count as embeddings, including position biases.
-    modules = dict(stack.model.named_modules())
-    above = (modules[path] for path in (stack.family.norm, "pooler") if path in modules)
-    for part in (*blocks[max(n, 0) :], *above):
-        part.requires_grad_(True)
-    for part in blocks[until:] if until is not None else ():
-        part.requires_grad_(False)
+    for part, trains in parts_to_train(stack, n, until=until):
+        part.requires_grad_(trains)
     return stack
+
+
+def parts_to_train(stack: Stack, n: int, *, until: int | None = None) -> list[tuple[nn.Module, bool]]:
+    """The model and then parts of it, each with whether `freeze(stack, n, until=until)` leaves it trainable.
+
+    The last pair that contains a module decides. All modules except blocks, final norm and pooler count as embeddings,
+    including position biases.
+    """
+    blocks, modules = stack.model.get_submodule(stack.family.blocks), dict(stack.model.named_modules())
+    above = [modules[path] for path in (stack.family.norm, "pooler") if path in modules]
+    closed = () if until is None else blocks[until:]
+    trained = [(part, True) for part in (*blocks[max(n, 0) :], *above)]
+    return [(stack.model, n < 0), *trained, *((block, False) for block in closed)]
 
 
 def reinitialise(
@@ -118,13 +124,21 @@ def merged(model: Any) -> Any:
 
 
 def without_dropout(model: nn.Module) -> None:
-    """Set every dropout of a model to 0: its dropout modules, and the attributes that fused attention reads."""
+    """Set every dropout of a model to 0: its dropout modules, and the attributes that fused attention reads.
+
+    Modules that read their configuration, as Falcon's do, get a copy of it without dropout. The model's own is left as
+    it was, since it is saved with the model.
+    """
+    configs: dict[int, Any] = {}  # the copies, one for all modules that share a configuration
     for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-        for name, value in list(vars(module).items()):
+        if module is not model and hasattr(module, "config"):
+            module.config = configs.setdefault(id(module.config), copy.copy(module.config))
+    for holder in (*model.modules(), *configs.values()):
+        for name, value in list(vars(holder).items()):
             if "dropout" in name and isinstance(value, float):
-                setattr(module, name, 0.0)
+                setattr(holder, name, 0.0)
 
 
 def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack:
@@ -143,6 +157,8 @@ def with_fresh_blocks(stack: Stack, cut: int, *, count: int, seed: int) -> Stack
         facts.pop(listed, None)
     facts[next(name for name in ("num_hidden_layers", "n_layers") if name in facts)] = cut + count
     deep = type(config)(**facts)
+    if kinds := getattr(deep, "layer_types", None):  # copied blocks keep their attention
+        deep.layer_types = [*config.layer_types[:cut], *kinds[cut:]]
     deep._attn_implementation = config._attn_implementation  # no public name says which attention a model has
     with seeded(seed):
         model = type(stack.model)(deep)

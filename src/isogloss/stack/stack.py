@@ -195,12 +195,12 @@ class Stack:
         """
         given = table_arguments(self.model, self.family, table)
         if hidden is None:
-            states: Tensor = self._body(input_ids=table["ids"], **given)[0]
+            states: Tensor = self._in_mode(self._body)(input_ids=table["ids"], **given)[0]
         elif self.first == self.last:
             states = hidden
         else:
             given.pop("token_type_ids", None)  # an input of the embeddings, which are skipped
-            states = self._body_from_hidden(inputs_embeds=hidden, **given)[0]
+            states = self._in_mode(self._body_from_hidden)(inputs_embeds=hidden, **given)[0]
         return states.flatten(0, 1)
 
     def head_input(self, top: Tensor) -> Tensor:
@@ -236,6 +236,15 @@ class Stack:
                 body = graft(body, path, nn.Identity())
         return body
 
+    def _in_mode(self, body: nn.Module) -> nn.Module:
+        """Set a body to the model's training mode of the moment: its modules around the swapped ones are copies."""
+        swapped = self.family.blocks, self.family.norm or "", self.family.embeddings[0]
+        for around in {"", *(path[: dot.start()] for path in swapped for dot in re.finditer(r"\.", path))}:
+            copied, mode = body.get_submodule(around), self.model.get_submodule(around).training
+            if copied.training != mode:
+                copied.training = mode
+        return body
+
     def _run(self, batch: Batch, wanted: set[int], reduce: Reduce, hidden: Tensor | None, part: Part) -> dict[int, Any]:
         results: dict[int, Any] = {}
         pack = self.packs
@@ -268,9 +277,9 @@ class Stack:
 
         inputs: dict[str, Any] = {"attention_mask": None if mask is None else mask.long()}
         if hidden is None:
-            body, inputs["input_ids"] = self._body, spread(batch.ids)
+            body, inputs["input_ids"] = self._in_mode(self._body), spread(batch.ids)
         else:
-            body, inputs["inputs_embeds"] = self._body_from_hidden, spread(hidden)
+            body, inputs["inputs_embeds"] = self._in_mode(self._body_from_hidden), spread(hidden)
         if pack:
             inputs |= packed_inputs(self, lengths)
         if hidden is None and batch.types is not None and self.tells_types:  # replaces the zeros of packed inputs

@@ -55,7 +55,8 @@ def read_prefix(
     """Run every item through the frozen layers once, in evaluation mode.
 
     dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them
-    (`home_of`); one that is there already is taken as it is, so its name must tell the model, the cut and the text.
+    (`home_of`); one that is there already is taken as it is, so its name must tell the model, the cut and the text. The
+    precision is added to that name, because a run may be resumed on a device with another one.
     """
     home, kind, shape = home_of(stack, items, dtype), dtype or torch.float32, (len(items.ids), stack.width)
     if file is None or home is not None:
@@ -66,6 +67,7 @@ def read_prefix(
     def states_in(path: Path, *, shared: bool) -> Tensor:
         return torch.from_file(str(path), shared=shared, size=shape[0] * shape[1], dtype=kind).view(shape)
 
+    file = file.with_stem(f"{file.stem}-{str(kind).removeprefix('torch.')}")
     if not file.is_file():
         with whole(file) as beside:
             _fill(stack, items, cut, room=states_in(beside, shared=True), dtype=dtype)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from isogloss.seeds import seed_of, seeded
+from isogloss.stack.edit import parts_to_train
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.task import Items, Labels, Prediction, Task
@@ -66,24 +67,20 @@ class TaskModel(nn.Module):
         with seeded(seed_of(seed, "head")):
             self.head = task.head(stack.width, labels)
         self.head.to(stack.device)
-        self._frozen: list[nn.Module] = []
+        self._parts: list[tuple[nn.Module, bool]] = []
         self._uppers: dict[tuple[int, bool], Stack] = {}
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
-        """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`."""
-        blocks = list(self.encoder.get_submodule(self.stack.family.blocks))
-        modules = dict(self.encoder.named_modules())  # electra projects its embeddings only where they are narrower
-        below = [modules[path] for path in self.stack.family.embeddings if path in modules]
-        held = (below if frozen >= 0 else []) + blocks[: max(frozen, 0)]
-        self._frozen = held + (blocks[until:] if until is not None else [])
+        """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`, as by `freeze`."""
+        self._parts = parts_to_train(self.stack, frozen, until=until)
         self.train(self.training)
 
     def train(self, mode: bool = True) -> "TaskModel":
         """Training mode, with frozen layers in evaluation mode."""
         super().train(mode)
         if mode and not self.dropout:
-            for module in self._frozen:
-                module.eval()
+            for part, trains in self._parts:
+                part.train(trains)
         return self
 
     def forward(self, asked: TaskBatch, prefix: Prefix | None = None) -> tuple[Tensor, ...]:

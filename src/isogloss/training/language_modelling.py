@@ -139,7 +139,8 @@ def language_modelling(
     def count(rows: Rows) -> Tensor:
         return (rows["labels"] != IGNORE).sum()
 
-    return Objective(draw, loss, count, around, cudnn=length % 128 == 0, captured=alone)
+    sums = [] if head is None else [head.sums]
+    return Objective(draw, loss, count, around, cudnn=length % 128 == 0, captured=alone, sums=sums)
 
 
 def row_sampler(

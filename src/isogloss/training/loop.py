@@ -199,6 +199,7 @@ class Objective:
     optimiser step, for instance to update a moving average of the weights. cudnn: whether the gradients of cuDNN's
     attention are correct for the length of the rows, see `cudnn_attention`. captured: whether all of these depend only
     on weights and the tensors of the rows, so that a GPU can replay an update.
+    sums: buffers of the model in which each process sums a quantity over its own rows.
     """
 
     draw: Callable[[int], Sequence[Part]]
@@ -209,6 +210,7 @@ class Objective:
     after: Callable[[], None] = lambda: None
     cudnn: bool = False
     captured: bool = False
+    sums: Sequence[Tensor] = ()
 
 
 @dataclass(frozen=True)
@@ -348,6 +350,8 @@ class Training:
         total, count = self.losses()
         best = {"best": self.best, "best_step": self.best_step, "memory": dict(self.memory)}
         state = {"step": self.step, "total": total, "count": count} | best
+        self.processes.add(self.objective.sums)
+        self._leave_sums_to_the_first()
         if self.processes.first:
             apart = None if self.best_step == self.step else self.best_weights
             saved.save_checkpoint(checkpoints, self.model, self.optimiser, state=state, best=apart)
@@ -362,6 +366,12 @@ class Training:
             self.memory, self._judged = state.get("memory", {}), self.step
             self._total.fill_(state["total"] if self.processes.first else 0.0)
             self._count.fill_(state["count"])
+        self._leave_sums_to_the_first()
+
+    def _leave_sums_to_the_first(self) -> None:
+        """Keep the sums over all processes in the first one and set those of the others to 0."""
+        for sums in () if self.processes.first else self.objective.sums:
+            sums.zero_()
 
     def losses(self) -> tuple[float, float]:
         """Sum of the losses and number of targets since they were last cleared, over all processes.

@@ -28,6 +28,7 @@ from isogloss.seeds import seed_of, seeded
 from isogloss.stack.families import language_model_class, trainable_family
 from isogloss.stack.load import quietly
 from isogloss.stack.stack import Stack, whole_stack
+from isogloss.training.loop import Processes
 from isogloss.training.probes import Reading
 
 ALL = "all"
@@ -70,7 +71,7 @@ class NextSentence(nn.Sequential):
     """The head for next sentence prediction: logits (..., 2) of the second side being from the same or another text.
 
     As in BERT, it reads the state at the first token of a pair: a pooler (a dense layer and tanh), then two logits.
-    sums: nats and pairs since the last call of `losses`, part of a checkpoint.
+    sums: nats and pairs of this process since the last call of `losses`, part of a checkpoint.
     """
 
     sums: torch.Tensor
@@ -79,8 +80,9 @@ class NextSentence(nn.Sequential):
         super().__init__(nn.Linear(width, width), nn.Tanh(), nn.Linear(width, 2))
         self.register_buffer("sums", torch.zeros(2))
 
-    def losses(self) -> list[Reading]:
-        """The mean loss per pair since the last call."""
+    def losses(self, processes: Processes) -> list[Reading]:
+        """The mean loss per pair over all processes since the last call."""
+        processes.add([self.sums])
         nats, pairs = self.sums.tolist()
         self.sums.zero_()
         about = {"measure": "next_sentence_loss", "n": int(pairs), "unit": "pair"}
