@@ -1,1 +1,1 @@
-"""Mappings between two spaces: fitted on pairs, kept as frozen records, saved as safetensors."""
+"""Mappings between two vector spaces: fitted on pairs, frozen records, saved as safetensors."""

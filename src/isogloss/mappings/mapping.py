@@ -1,7 +1,7 @@
-"""A fitted map from one space to another, with what was done to both of them before, and its safetensors file.
+"""A fitted map from one space to another, with the normalisation of both, and its safetensors file.
 
-Row convention: a mapped row is x W', with W of shape (width of y, width of x). A file holds the matrices, and what they
-are in its metadata.
+Row convention: a mapped row is x W', with W of shape (width of y, width of x). A file contains the matrices, and their
+description in its metadata.
 """
 
 import os
@@ -24,16 +24,16 @@ _SIDES = ("source", "target")
 
 @dataclass(frozen=True, eq=False)
 class Mapping:
-    """`mapping(x)` takes vectors of the source space to the target space.
+    """`mapping(x)` maps vectors of the source space to the target space.
 
-    weight: W (d_y, d_x), float64. source, target: how each space was normalised before W was fitted. pairs: how many it
-    was fitted on. restore says in which terms a mapped vector is given:
+    weight: W (d_y, d_x), float64. source, target: the normalisation of each space before W was fitted. pairs: the
+    number of pairs it was fitted on. restore: the form of a mapped vector:
 
-        normalised   W n_x(x), to be compared with mapping.target(y), or read by what was trained on such vectors
-        recentred    W (x - mean_x) + mean_y, the target space's own place, lengths as they are
-        raw          W x, as if nothing had been normalised
+        normalised   W n_x(x), comparable with mapping.target(y), for models trained on such vectors
+        recentred    W (x - mean_x) + mean_y, centred like the target space, with norms unchanged
+        raw          W x, without any normalisation
 
-    Blocks trained on states as they are want one of the latter two: `chain(a[:4], w.restored("recentred"), b[4:])`.
+    Blocks trained on unnormalised states need one of the last two: `chain(a[:4], w.restored("recentred"), b[4:])`.
     """
 
     method: str
@@ -52,15 +52,15 @@ class Mapping:
 
     @property
     def underdetermined(self) -> bool:
-        """Whether it was fitted on fewer pairs than there are directions.
+        """Whether it was fitted on fewer pairs than there are dimensions.
 
-        Then many maps fit the pairs equally well, and this is one of them: in directions the pairs do not span it is
-        arbitrary (a rotation) or zero (least squares, ridge).
+        Then many maps fit the pairs equally well: in directions that the pairs do not span, this one is arbitrary (a
+        rotation) or zero (least squares, ridge).
         """
         return 0 < self.pairs < self.weight.shape[1]
 
     def restored(self, restore: str) -> "Mapping":
-        """The same mapping with its vectors given in other terms."""
+        """Return the mapping with another value of `restore`."""
         return replace(self, restore=restore)
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -75,7 +75,7 @@ class Mapping:
 
 
 def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
-    """Write a mapping to a safetensors file, whole or not at all; returns where it is.
+    """Write a mapping to a safetensors file, completely or not at all; returns its path.
 
     >>> save(procrustes(x, y), "w.safetensors")  # doctest: +SKIP
     """
@@ -88,7 +88,7 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
         tensors |= {} if shape.removed is None else {f"{side}.removed": shape.removed}
         facts |= {f"{side}.kind": shape.kind, f"{side}.lengths": str(shape.lengths)}
     file.parent.mkdir(parents=True, exist_ok=True)
-    # Both sides may have one removal, and the tensors of a file share no memory.
+    # Both sides may share one removal, but the tensors of a file must not share memory.
     apart = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     with whole(file) as beside:
         save_file(apart, beside, metadata=facts)
@@ -96,7 +96,7 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
 
 
 def load_mapping(path: str | os.PathLike[str]) -> Mapping:
-    """The mapping that `save` wrote; a file that is missing, damaged or something else is an InputError."""
+    """Load a mapping written by `save`; a file that is missing, damaged or of another kind is an InputError."""
     file = Path(path)
     require(file.is_file(), f"there is no file {file}; a mapping is what ig.save wrote")
     damaged = readable(file, "is damaged, cut off or no safetensors file", "save it again")

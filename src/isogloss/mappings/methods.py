@@ -1,19 +1,19 @@
-"""Ways to fit a map from pairs, each a pure function of two matrices to W, registered with its facts.
+"""Methods to fit a map from pairs, each a pure function from two matrices to W, registered with its properties.
 
-    procrustes      the rotation (it may reflect) with least |X W' - Y|: W = U V', where U S V' = SVD(Y' X)
-    least-squares   any linear map with least |X W' - Y|
+    procrustes      the rotation (it may reflect) with minimal |X W' - Y|: W = U V', where U S V' = SVD(Y' X)
+    least-squares   the linear map with minimal |X W' - Y|
     ridge           the same plus strength * |W|^2, without an intercept: W' = (X'X + strength I)^-1 X'Y
 
-Where several maps fit equally well, as with fewer pairs than directions, least squares takes the smallest. A rotation
-keeps every distance inside a space, so it can only succeed where the two spaces have one shape; the freer maps fit few
-pairs better and new words worse. All compute in float64.
+If several maps fit equally well, as with fewer pairs than dimensions, least squares takes the smallest. A rotation
+preserves all distances within a space, so it can only succeed if the two spaces have the same shape; the other maps
+overfit few pairs and generalise worse to new words. All compute in float64.
 
-Commands name a method together with what is done to both spaces first (`parse_mappings`):
+Commands name a method together with a normalisation of both spaces (`parse_mappings`):
 
-    raw                     nothing: vectors as they are
-    centred                 each space less its mean
-    normalised              each space iteratively normalised
-    lir, lsar, leace        what tells the two languages apart removed
+    raw                     nothing: vectors are unchanged
+    centred                 subtract the mean of each space
+    normalised              iterative normalisation of each space
+    lir, lsar, leace        remove the directions that separate the two languages
     procrustes              a rotation; likewise least-squares and ridge
     procrustes+iterative    a rotation after iterative normalisation; likewise +centred, +length and the removals
 """
@@ -32,7 +32,7 @@ from isogloss.measures.inputs import double, paired, same_width
 from isogloss.measures.retrieval import mutual
 
 Spaces = tuple[Tensor, Tensor]
-MOST_REFINED = 10_000  # rows of each space that refinement looks at, the first being the most frequent words
+MOST_REFINED = 10_000  # rows of each space used in refinement, of which the first are the most frequent words
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ def fit_mapping(
         x: (n, d_x) vectors of the source space.
         y: (n, d_y) their counterparts in the target space.
         method: one of `MAPPINGS`.
-        normalise: what is done to each space first, see `isogloss.mappings.normalise`.
-        spaces: all vectors of each side, whose means count; x and y themselves where it is None.
-        normalisations: those of both sides where they are known already, as of spaces too large to be held;
-            `normalise` is then not used.
-        restore: in which terms mapped vectors are given, see `Mapping`.
-        refine: rounds in which the pairs are replaced by rows of the two spaces that are each other's nearest by CSLS,
-            and the map is fitted again (Conneau et al. 2018 take 5). The first 10,000 rows are looked at, so spaces
-            should be in order of frequency.
+        normalise: the normalisation of each space, see `isogloss.mappings.normalise`.
+        spaces: all vectors of each side, over which means are taken; by default x and y themselves.
+        normalisations: those of both sides if already computed, for spaces too large for memory; `normalise` is then
+            ignored.
+        restore: the form of mapped vectors, see `Mapping`.
+        refine: rounds in which the pairs are replaced by mutual nearest neighbours of the two spaces by CSLS, and the
+            map is fitted again (Conneau et al. 2018 use 5). The first 10,000 rows are used, so spaces should be in
+            order of frequency.
         ridge_strength: the penalty on |W|^2 of ridge, at least 0.
     """
     require(method in MAPPINGS, f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
@@ -95,12 +95,12 @@ def fit_mapping(
 def remove_languages(
     spaces: dict[str, Tensor], *, method: str = "leace", rank: int | None = None
 ) -> dict[str, Mapping]:
-    """Mappings that take from each language what tells it from the others, fitted on vectors of every language.
+    """Mappings that remove from each language what distinguishes it from the others, fitted on all languages.
 
     Args:
-        spaces: language -> (n, d), vectors of one model. They need not be parallel, nor equally many.
+        spaces: language -> (n, d), vectors of one model. They need not be parallel, nor equal in number.
         method: "centred" (each language's mean), "lir", "lsar" or "leace", see `isogloss.mappings.normalise`.
-        rank: how many directions `lir` and `lsar` remove; by default 1, and all in which the means differ.
+        rank: number of directions that `lir` and `lsar` remove; by default 1, and all in which the means differ.
 
     >>> en = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
     >>> without = remove_languages({"en": en, "nl": en + torch.tensor([0.0, 7.0])}, method="lsar")
@@ -123,10 +123,10 @@ def procrustes(
     restore: str = "normalised",
     refine: int = 0,
 ) -> Mapping:
-    """The rotation (reflections allowed) that lays x (n, d) onto y (n, d) with the least squared error.
+    """Fit the rotation (reflections allowed) from x (n, d) to y (n, d) with the least squared error.
 
-    With normalise="none" this is `scipy.linalg.orthogonal_procrustes`; "iterative" is what Conneau, Wu et al. (2020)
-    do. The rest as in `fit_mapping`.
+    With normalise="none" this is `scipy.linalg.orthogonal_procrustes`; "iterative" is the method of Conneau, Wu et al.
+    (2020). The other arguments are those of `fit_mapping`.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])
     >>> turn = procrustes(x, x @ torch.tensor([[0.0, 1.0], [-1.0, 0.0]]))
@@ -142,7 +142,7 @@ def _procrustes(x: Tensor, y: Tensor, strength: float) -> Tensor:
 
 
 def _least_squares(x: Tensor, y: Tensor, strength: float) -> Tensor:
-    # gelsd finds the smallest of several solutions; it is there on the CPU only.
+    # gelsd finds the smallest of several solutions; it is available on the CPU only.
     return torch.linalg.lstsq(x.cpu(), y.cpu(), driver="gelsd").solution.T.to(x.device)
 
 
@@ -161,7 +161,7 @@ MAPPINGS = {
         Method("ridge", _ridge, False, "Hoerl & Kennard 1970"),
     )
 }
-"""Every way to fit a map, by name; a new one adds a line."""
+"""Every method to fit a map, by name; add a line for a new one."""
 
 
 # --- mappings by name
@@ -176,7 +176,7 @@ UNMAPPED = {
 
 @dataclass(frozen=True)
 class MappingSpec:
-    """A mapping that is fitted, or none (`method` is empty), and a normalisation of both spaces.
+    """A method to fit a mapping, or none (`method` is empty), and a normalisation of both spaces.
 
     options: further arguments of `fit_mapping`.
     """
@@ -188,28 +188,28 @@ class MappingSpec:
 
     @property
     def learns(self) -> bool:
-        """Whether it needs pairs to learn from."""
+        """Whether it needs pairs for fitting."""
         return self.method != ""
 
     @property
     def saved(self) -> bool:
-        """Whether there is something to save: a map that was fitted, or what is removed of each language."""
+        """Whether there is something to save: a fitted map, or the removed directions of each language."""
         return self.learns or self.normalise in REMOVALS
 
     def fit(self, x: Tensor, y: Tensor, *, spaces: Spaces, **more: Any) -> Mapping:
-        """Fit the mapping on x (n, d_x) and y (n, d_y); `spaces` and what more there is are those of `fit_mapping`.
+        """Fit the mapping on x (n, d_x) and y (n, d_y); the other arguments are those of `fit_mapping`.
 
-        Without a method it only normalises each space, of equal widths then: what a map must beat.
+        Without a method it only normalises each space, of equal widths: the baseline of a fitted map.
         """
         if self.learns:
-            how = {"method": self.method, "normalise": self.normalise, "spaces": spaces, **self.options, **more}
-            return fit_mapping(x, y, **how)
+            options = {"method": self.method, "normalise": self.normalise, "spaces": spaces, **self.options, **more}
+            return fit_mapping(x, y, **options)
         source, target = normalisations_of(spaces, self.normalise)
         return Mapping("none", torch.eye(x.shape[1], dtype=torch.float64), source, target, 0)
 
 
 def parse_mappings(text: str | Sequence[str], **options: Any) -> list[MappingSpec]:
-    """The specs of --mappings, separated by commas, none of them twice; options: further ones of `fit_mapping`.
+    """Parse the comma-separated specs of --mappings, without repetitions; options: other arguments of `fit_mapping`.
 
     >>> [spec.normalise for spec in parse_mappings("raw,procrustes+iterative")]
     ['none', 'iterative']
@@ -233,7 +233,7 @@ def parse_mappings(text: str | Sequence[str], **options: Any) -> list[MappingSpe
 
 
 def check_widths(names: tuple[str, str], widths: tuple[int, int], specs: Sequence[MappingSpec]) -> None:
-    """Refuse mappings that cannot lead from a space to one of another width."""
+    """Raise for mappings that require equal widths if the widths differ."""
     free = ("least-squares", "ridge")
     bound = [spec.name for spec in specs if spec.method not in free]
     if widths[0] != widths[1] and bound:
@@ -244,7 +244,7 @@ def check_widths(names: tuple[str, str], widths: tuple[int, int], specs: Sequenc
 
 
 def underdetermined_note(name: str, pairs: int, width: int, what: str) -> str:
-    """What it means that a mapping was fitted on fewer pairs than there are directions."""
+    """The note on a mapping that was fitted on fewer pairs than there are dimensions."""
     return (
         f"{name} was fitted on {pairs:,} pairs for {width:,} directions: where the pairs do not reach, the map is "
         f"arbitrary, and {what} should be larger before these scores are read as what the spaces allow"

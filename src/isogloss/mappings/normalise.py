@@ -1,24 +1,24 @@
 """Normalise a vector space before it is mapped, and apply the same normalisation to new vectors later.
 
-Every kind is a number of rounds of "divide each row by its length (r), subtract the mean (c)", and a last division.
+Every kind is a number of rounds of "divide each row by its norm (r), subtract the mean (c)", and a last division.
 
     none        nothing
     centred     subtract the mean
-    length      divide by length
+    length      divide by the norm
     iterative   five rounds and a last division: r c r c r c r c r c r (Zhang et al. 2019)
 
-After the last one every row has length one *and* the mean is nearly zero, which a rotation needs: it can turn a space,
-but neither shift nor stretch it. Means are those of the whole space of a language, not of the dictionary's rows only,
-and they are kept: a vector that comes later is divided and shifted by the same numbers.
+After the iterative kind every row has norm 1 *and* the mean is nearly zero, as a rotation requires, which can neither
+shift nor scale a space. Means are taken over the whole space of a language, not only over the rows of a dictionary, and
+are stored, so that new vectors are normalised with the same means.
 
-Three further kinds remove the directions in which a model tells languages apart, and leave the rest of the space as it
-is. `centred` is the simplest removal: of each language's mean.
+Three further kinds remove the directions that separate the languages of a model, and leave the rest of the space
+unchanged. `centred` is the simplest removal: of each language's mean.
 
-    lir     x less its part along the first singular vectors of its own language's vectors (Yang et al. 2021)
-    lsar    x less its part in the space that the means of the languages span around their own mean (Xie et al. 2022)
+    lir     remove from x its projection on the first singular vectors of its language's vectors (Yang et al. 2021)
+    lsar    remove from x its projection on the span of the centred means of the languages (Xie et al. 2022)
     leace   x - S^(1/2) P S^(-1/2) (x - mean), with S the covariance of all languages together and P the projection onto
-            their whitened means: afterwards no linear classifier tells the language, and no linear map does so with a
-            smaller change of x (Belrose et al. 2023)
+            their whitened means: afterwards no linear classifier predicts the language, and no linear map achieves this
+            with a smaller change of x (Belrose et al. 2023)
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,11 +38,11 @@ ROUNDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Normalisation:
-    """What is done to the vectors of one space.
+    """The normalisation of the vectors of one space.
 
-    means: (rounds, d), float64, the mean subtracted in each round. mean: (d,), float64, of the space as it came.
-    removed: of a removal, (2, r, d), float64: how much of each direction a vector has is read off it with the first r
-    rows, and as much of the last r rows is subtracted; `means` holds where that is counted from.
+    means: (rounds, d), float64, the mean subtracted in each round. mean: (d,), float64, of the original space. removed:
+    for a removal, (2, r, d), float64: a vector's coefficients are its products with the first r rows, and the
+    combination of the last r rows with these is subtracted; `means` is then the origin of the coefficients.
     """
 
     kind: str
@@ -52,11 +52,11 @@ class Normalisation:
 
     @property
     def lengths(self) -> bool:
-        """Whether rows are divided by their lengths, before each subtraction and once after the last."""
+        """Whether rows are divided by their norms, before each subtraction and once after the last."""
         return self.kind in ("length", "iterative")
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Normalise x (n, d) as the space was, in the precision of x (of whole numbers float32)."""
+        """Normalise x (n, d) like the space, in the precision of x (integers become float32)."""
         if x.shape[-1] != len(self.mean):
             raise InputError(f"these vectors have width {x.shape[-1]} and the space has width {len(self.mean)}")
         x = x if x.is_floating_point() else x.float()
@@ -69,7 +69,7 @@ class Normalisation:
 
 
 def normalisation(space: Tensor, kind: str = "iterative") -> Normalisation:
-    """The normalisation of a whole space (n, d).
+    """Compute the normalisation of a whole space (n, d).
 
     >>> space = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
     >>> shaped = normalisation(space)(space)
@@ -81,12 +81,12 @@ def normalisation(space: Tensor, kind: str = "iterative") -> Normalisation:
 
 
 def normalisations(spaces: Sequence[Tensor], kind: str, *, rank: int | None = None) -> list[Normalisation]:
-    """The normalisation of each of several spaces (n, d), one a language; removals look at all of them together.
+    """Compute the normalisation of each of several spaces (n, d), one per language; removals use all of them together.
 
     Args:
-        spaces: vectors of each language, of one model where languages are removed.
+        spaces: vectors of each language, of one model for removals.
         kind: one of `NORMALISATIONS` or of `REMOVALS`.
-        rank: how many directions `lir` and `lsar` remove; by default 1, and all in which the means differ.
+        rank: number of directions that `lir` and `lsar` remove; by default 1, and all in which the means differ.
 
     >>> en = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
     >>> nl = en + torch.tensor([0.0, 5.0])
@@ -102,13 +102,13 @@ def normalisations(spaces: Sequence[Tensor], kind: str, *, rank: int | None = No
         own = [torch.linalg.svd(space, full_matrices=False).Vh[: rank or 1] for space in whole]
         removals = [(torch.zeros_like(basis[:1]), torch.stack([basis, basis])) for basis in own]
     else:
-        removals = [_told_apart(whole, kind, rank)] * len(whole)
+        removals = [_separating(whole, kind, rank)] * len(whole)
     kinds = zip(whole, removals, strict=True)
     return [Normalisation(kind, origin, space.mean(dim=0), removed) for space, (origin, removed) in kinds]
 
 
-def _told_apart(spaces: Sequence[Tensor], kind: str, rank: int | None) -> tuple[Tensor, Tensor]:
-    """What `lsar` or `leace` removes from all languages alike: where it is counted from (1, d), and (2, r, d)."""
+def _separating(spaces: Sequence[Tensor], kind: str, rank: int | None) -> tuple[Tensor, Tensor]:
+    """The origin (1, d) and the directions (2, r, d) that `lsar` or `leace` removes from all languages."""
     require(len(spaces) > 1, f"{kind} removes what tells languages apart, so it takes two languages or more")
     for space in spaces[1:]:
         same_width(spaces[0], space, f"{kind} is of languages in the space of one model")
@@ -120,17 +120,17 @@ def _told_apart(spaces: Sequence[Tensor], kind: str, rank: int | None) -> tuple[
     origin = torch.stack([space.sum(dim=0) for space in spaces]).sum(dim=0, keepdim=True) / total
     covariance = torch.stack([(space - origin).T @ (space - origin) for space in spaces]).sum(dim=0) / total
     variances, axes = torch.linalg.eigh(covariance)
-    known = variances > 1e-12 * variances[-1]  # in the others no vector differs from the mean
+    known = variances > 1e-12 * variances[-1]  # the others have no variance
     axes, roots = axes[:, known], variances[known].sqrt()
     basis = _span((means - origin) @ axes / roots)  # (r, axes), of the whitened means
     return origin, torch.stack([basis / roots @ axes.T, basis * roots @ axes.T])
 
 
 def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "iterative") -> list[Normalisation]:
-    """`normalisation` of several spaces that are too large to be held, such as all words of a text at every layer.
+    """`normalisation` of several spaces that do not fit into memory, such as all words of a text at every layer.
 
-    read: gives the vectors again each time it is called, in chunks (spaces, n, d); it is called once a round, and once
-    where there is none.
+    read: yields the vectors at each call, in chunks (spaces, n, d); it is called once for each round, and at least
+    once.
 
     >>> space = torch.tensor([[3.0, 1.0], [1.0, 1.0], [0.0, 2.0]])
     >>> (streamed,) = streamed_normalisations(lambda: [space[None, :2], space[None, 2:]])
@@ -141,13 +141,13 @@ def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "i
     rounds = {"centred": 1, "iterative": ROUNDS}.get(kind, 0)
     shapes: list[Normalisation] = []
     for _ in range(max(1, rounds)):
-        totals, n = None, 0  # sums of the rows, as they came and as they are normalised so far, (2, spaces, d)
+        totals, n = None, 0  # sums of the rows, original and normalised so far, (2, spaces, d)
         for chunk in read():
             n += chunk.shape[1]
             parts = [matrix(space, name="a space") for space in chunk]
             none = torch.zeros((0, chunk.shape[2]), dtype=torch.float64)
             shapes = shapes or [Normalisation(kind, none, none.sum(dim=0)) for _ in parts]
-            # The last division of what is known so far is the first of this round.
+            # The last division of the rounds so far is the first of this round.
             shaped = [shape(part) for shape, part in zip(shapes, parts, strict=True)]
             sums = torch.stack([torch.stack([_double_sum(part) for part in side]) for side in (parts, shaped)])
             totals = sums if totals is None else totals + sums
@@ -161,13 +161,13 @@ def streamed_normalisations(read: Callable[[], Iterable[Tensor]], kind: str = "i
 
 
 def _span(rows: Tensor) -> Tensor:
-    """An orthonormal basis (r, d) of the space that rows (k, d) span, the direction in which they differ most first."""
+    """An orthonormal basis (r, d) of the span of rows (k, d), the direction of largest variation first."""
     _, sizes, directions = torch.linalg.svd(rows, full_matrices=False)
-    largest = sizes[:1].clamp(min=torch.finfo(rows.dtype).tiny)  # none where the rows have no numbers
+    largest = sizes[:1].clamp(min=torch.finfo(rows.dtype).tiny)  # no directions if all rows are zero
     return directions[sizes > 1e-9 * largest]
 
 
 def _double_sum(x: Tensor) -> Tensor:
-    """Sum of the rows in float64, without a copy of all rows in float64; it is returned on the CPU."""
+    """Sum of the rows in float64 on the CPU, without a float64 copy of all rows."""
     x = x.cpu() if x.device.type == "mps" else x
     return x.sum(dim=0, dtype=torch.float64).cpu()

@@ -1,6 +1,6 @@
-"""Measures: pure functions of tensors to numbers. Each declares its facts once (`MEASURES`, `describe`).
+"""Measures: pure functions from tensors to numbers. Each declares its properties once (`MEASURES`, `describe`).
 
-Every module of this folder is loaded with it, so that all measures are declared.
+Importing this package imports every module of the folder, so that all measures are registered.
 """
 
 from importlib import import_module

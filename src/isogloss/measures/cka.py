@@ -1,20 +1,19 @@
-"""Centred kernel alignment (CKA): how alike two sets of vectors arrange the same items.
+"""Centred kernel alignment (CKA): the similarity of two sets of vectors of the same items.
 
 CKA(x, y) = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)), where K and L hold the similarities of all pairs of items within
 each space (Kornblith et al. 2019). Rotating, scaling or shifting a space leaves it unchanged; the widths may differ.
 
-The footgun: with the printed (biased) HSIC two *independent* sets score about d / (n + d), 0.79 at n = 200, d = 768.
+The footgun: with the published (biased) HSIC two *independent* sets score about d / (n + d), 0.79 at n = 200, d = 768.
 The default here is therefore the debiased U-statistic, which is about 0 there; it can be slightly negative.
 
-The file goes from single pairs to streams:
+Contents, from single pairs to streams:
 
-1. measures of two whole matrices: `cka`, `cka_uncentred`, `cka_rbf`, `cka_minibatch`, and what shuffled pairs give;
-2. kernel matrices and their centring;
-3. exact linear CKA from sums of size d x d, so that a corpus of any length is read once and never kept;
-4. parts of the items, from which intervals come;
-5. `CkaStream`: every pair of many languages over a stream of vectors, in one pass;
-6. `cka_forms`: the debiased and the two printed forms of one pair, each with its interval and floor;
-7. `cka_of_pairs`, `cka_rbf_of_pairs`: pairs of many sides at once, in the few large products that a GPU needs.
+1. measures of two whole matrices: `cka`, `cka_uncentred`, `cka_rbf`, `cka_minibatch`, and the floor of shuffled pairs;
+2. kernel matrices and their centring; 3. exact linear CKA from sums of size d x d, so that a corpus of any length is
+read once and never kept; 4. parts of the items, for intervals; 5. `CkaStream`: every pair of many languages over a
+stream of vectors, in one pass; 6. `cka_forms`: the debiased and the two published forms of one pair, each with its
+interval and floor; 7. `cka_of_pairs`, `cka_rbf_of_pairs`: many pairs of sides at once, in a few large products, as a
+GPU needs them.
 """
 
 import math
@@ -38,10 +37,10 @@ _kornblith = partial(
     invariances=("rotation", "scale", "shift", "permutation of items", "symmetric"),
     paper="Kornblith et al. 2019, Similarity of Neural Network Representations Revisited",
 )
-FORMS = ("cka", "cka_biased", "cka_uncentred")  # of linear CKA: debiased, as printed with centring, and without
-# Rows to a product: float32 products are summed in float64 after so many, and copies of so many rows stay in the cache.
+FORMS = ("cka", "cka_biased", "cka_uncentred")  # of linear CKA: debiased, and as published, with and without centring
+# Rows of a product: float32 products are summed in float64 after so many, and copies of so many rows fit the cache.
 ROWS_PER_PRODUCT = 1024
-KEPT = 512  # items of a stream that its interval comes from
+KEPT = 512  # first items of a stream, from which its interval is computed
 
 Pair = tuple[str, str]
 SidePairs = Sequence[tuple[int, int]]
@@ -61,12 +60,12 @@ SidePairs = Sequence[tuple[int, int]]
 def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     """Linear CKA of two sets of vectors whose rows correspond, in float64.
 
-    Works with d x d sums when n > d and with the n x n Gram matrices otherwise. NaN where a side does not vary.
+    Computed from d x d sums if n > d and from n x n Gram matrices otherwise. NaN if a side does not vary.
 
     Args:
         x: (n, dx) vectors of n >= 4 items (biased: 2).
         y: (n, dy) vectors of the same items; the widths may differ.
-        biased: the printed formula with centring, |Yc'Xc|^2 / (|Xc'Xc| |Yc'Yc|), instead of the debiased one.
+        biased: use the published formula with centring, |Yc'Xc|^2 / (|Xc'Xc| |Yc'Yc|), instead of the debiased one.
 
     >>> x = torch.tensor([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 3.0], [4.0, 0.0]])
     >>> round(cka(x, 3 * x + 1), 6)
@@ -83,7 +82,7 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     range=(0.0, 1.0),
 )
 def cka_biased(x: Tensor, y: Tensor) -> float:
-    """`cka` with `biased=True`: the printed formula, with centring."""
+    """`cka` with `biased=True`: the published formula, with centring."""
     return cka(x, y, biased=True)
 
 
@@ -98,10 +97,10 @@ def cka_biased(x: Tensor, y: Tensor) -> float:
     paper="Conneau, Wu et al. 2020, Emerging Cross-lingual Structure in Pretrained Language Models",
 )
 def cka_uncentred(x: Tensor, y: Tensor) -> float:
-    """The formula as Conneau, Wu et al. (2020) print it, |Y'X|^2 / (|X'X| |Y'Y|), on vectors as they are: no centring.
+    """The formula of Conneau, Wu et al. (2020), |Y'X|^2 / (|X'X| |Y'Y|), without centring.
 
-    x (n, dx), y (n, dy), in float64. Two independent clouds off the origin score near 1, so it says little of vectors
-    that share a direction; it is here to stand beside printed numbers. NaN where a side is zero throughout.
+    x (n, dx), y (n, dy), in float64. Two independent sets away from the origin score near 1, so it says little about
+    vectors that share a direction; it serves to compare with published numbers. NaN if all vectors of a side are zero.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> cka_uncentred(x, x), round(cka_uncentred(x, torch.ones(2, 2)), 6)
@@ -120,9 +119,9 @@ def cka_uncentred(x: Tensor, y: Tensor) -> float:
 def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True) -> float:
     """CKA with Gaussian kernels exp(-|x_i - x_j|^2 / (2 sigma^2)), sigma^2 = bandwidth^2 * median of |x_i - x_j|^2.
 
-    The median runs over all n^2 pairs, an item with itself included, as in Kornblith's published code. Tends to
-    linear CKA for a large bandwidth. Builds n x n matrices. Its floor for independent data is higher still than that
-    of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
+    The median is taken over all n^2 pairs, including items with themselves, as in Kornblith's published code. It tends
+    to linear CKA for a large bandwidth, and builds n x n matrices. Its floor for independent data is even higher than
+    that of linear CKA (0.86 at n = 200, d = 768): `biased=False` is the U-statistic.
     """
     form = _form(biased)
     sides = (centre_rows(double(side)) for side in _checked_pair(x, y, form))
@@ -136,7 +135,7 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
     explanation="As CKA, from small batches of sentences.",
     higher_is_better=True,
     range=(-1.0, 1.0),
-    # Which items share a batch depends on their order, so permuting the items moves the value.
+    # The items of a batch depend on their order, so permuting the items changes the value.
     invariances=("rotation", "scale", "shift", "symmetric"),
     paper="Nguyen et al. 2021, Do Wide and Deep Networks Learn the Same Things?",
 )
@@ -151,9 +150,9 @@ def cka_minibatch(x: Tensor, y: Tensor, *, batch: int = 256) -> float:
 
 
 def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> float:
-    """What linear CKA of x (n, dx) and y (n, dy) gives when the pairs are shuffled: the mean over seeded shuffles.
+    """The mean of linear CKA of x (n, dx) and y (n, dy) over seeded shuffles of the pairs.
 
-    About 0 debiased (over all shuffles exactly 0); biased it is the floor to read every value against.
+    About 0 if debiased (exactly 0 over all shuffles); if biased, the floor against which to read every value.
     """
     orders = shuffled_orders(len(x), seed=seed, shuffles=shuffles)
     return float(linear_cka(x, y, _form(biased), orders).mean())
@@ -170,21 +169,21 @@ def _checked_pair(x: Tensor, y: Tensor, form: str) -> tuple[Tensor, Tensor]:
 
 
 def _enough_items(n: int, form: str) -> None:
-    """Refuse fewer items than the estimate is defined for: the U-statistic divides by n - 3."""
+    """Raise for fewer items than the estimate requires: the U-statistic divides by n - 3."""
     needed, kind = {"cka": (4, "debiased"), "cka_biased": (2, "biased"), "cka_uncentred": (1, "uncentred")}[form]
     require(n >= needed, f"{kind} CKA needs at least {needed} items, not {n}; give it more sentences")
 
 
 def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
-    """CKA from three HSIC values; NaN where a side does not vary."""
+    """CKA from three HSIC values; NaN if a side does not vary."""
     return xy / (xx.clamp(min=0) * yy.clamp(min=0)).sqrt()
 
 
 def linear_cka(x: Tensor, y: Tensor, form: str, orders: Sequence[Tensor | None] = (None,)) -> Tensor:
     """Linear CKA in one of `FORMS` of x (n, dx) and y (n, dy), in float64, for each of some orders of y -> (orders,).
 
-    By an order (n,) row i of x meets row order[i] of y; None leaves the rows as they are. What belongs to one side
-    alone is computed once.
+    An order (n,) pairs row i of x with row order[i] of y; None is the original order. Terms of a single side are
+    computed once.
     """
     x, y = _checked_pair(x, y, form)
     # Sums of d x d take n d^2 operations, Gram matrices of n x n take n^2 d.
@@ -209,7 +208,7 @@ def centre_gram(k: Tensor, form: str = "cka") -> Tensor:
 
     "cka_biased": subtract row and column means (H K H). "cka": U-centring (Szekely & Rizzo 2014): the diagonal is
     removed and rows then sum to zero, so that inner products over n (n - 3) are unbiased HSIC values. "cka_uncentred":
-    as they are.
+    unchanged.
     """
     if form == "cka_uncentred":
         return k
@@ -234,12 +233,12 @@ def linear_gram(x: Tensor, form: str = "cka") -> Tensor:
 def gaussian_gram(x: Tensor, form: str, *, bandwidth: float = 1.0, zeros: bool = True) -> Tensor:
     """Centred kernel matrices (..., n, n) exp(-|x_i - x_j|^2 / (2 bandwidth^2 m)) of vectors (..., n, d).
 
-    m is the median of the n^2 squared distances, or of those that are not zero (`zeros=False`). The vectors are centred
-    and in float64. NaN where no distance is left.
+    m is the median of the n^2 squared distances, or of the non-zero ones (`zeros=False`). The vectors must be centred
+    and in float64. NaN if no distance is left.
     """
     squares = x.square().sum(-1)
     distances = (squares[..., :, None] + squares[..., None, :] - 2 * x @ x.mT).clamp(min=0)
-    distances.diagonal(dim1=-2, dim2=-1).zero_()  # rounding must not make an item differ from itself
+    distances.diagonal(dim1=-2, dim2=-1).zero_()  # exactly zero despite rounding
     ordered = distances.flatten(-2).sort(dim=-1).values
     least = (ordered == 0).sum(-1) * (not zeros)
     counted = ordered.shape[-1] - least
@@ -252,16 +251,16 @@ def gaussian_gram(x: Tensor, form: str, *, bandwidth: float = 1.0, zeros: bool =
 # 3. Linear CKA from sums of size d x d
 #
 # HSIC of two linear kernels needs the n x n Gram matrices only through a few sums over items. Write x_i, y_i for rows,
-# a_i = |x_i|^2, b_i = |y_i|^2, s = sum x_i, t = sum y_i. With the diagonals removed (K~, L~), as the U-statistic asks,
+# a_i = |x_i|^2, b_i = |y_i|^2, s = sum x_i, t = sum y_i. With the diagonals removed (K~, L~), as in the U-statistic,
 #
 #     tr(K~ L~)   = |X'Y|^2 - sum a_i b_i
 #     1' K~ 1     = |s|^2 - sum a_i
 #     1' K~ L~ 1  = s' X'Y t - s' (sum b_i x_i) - (sum a_i y_i)' t + sum a_i b_i
 #
 # Some sums belong to one side (`SideSums`) and some to a pair (`PairSums`). With many languages each side is therefore
-# summed once, however many pairs it is part of. All of them add, so chunks, workers and devices can be merged with `+`.
+# summed once, however many pairs it is part of. All sums are additive, so chunks, workers and devices merge with `+`.
 #
-# HSIC does not change when a side is shifted. The sums do: far from the origin they are large and cancel. Every chunk
+# HSIC is invariant to a shift of a side. The sums are not: far from the origin they are large and cancel. Every chunk
 # is therefore shifted by one fixed reference, the mean of the first chunk, before it is summed.
 
 
@@ -269,8 +268,8 @@ def gaussian_gram(x: Tensor, form: str, *, bandwidth: float = 1.0, zeros: bool =
 class Shifted:
     """A chunk of one side minus its reference.
 
-    `rows` (b, d) as they came, for the large products; `exact`, the same in float64, for the small ones; `squares`
-    (b,), their squared lengths; `reference` (d,), float64. Made once, however many pairs the side is part of.
+    `rows` (b, d) in their own precision, for the large products; `exact`, the same in float64, for the small ones;
+    `squares` (b,), their squared norms; `reference` (d,), float64. Computed once, however many pairs the side is in.
     """
 
     rows: Tensor
@@ -296,8 +295,8 @@ class PairSums(Sums):
 class SideSums(Sums):
     """Sums over the items of one side, shifted by one reference; `+` and `-` add and remove items.
 
-    `n` items, `total` sum x (d,), `square` sum |x|^2, `own` the sums of the pair that the side makes with itself,
-    `offset` sum of what was taken off each item, n times the reference (d,).
+    `n` items, `total` sum x (d,), `square` sum |x|^2, `own` the sums of the pair of the side with itself, `offset` n
+    times the reference (d,), the sum of the shifts.
     """
 
     n: int
@@ -318,7 +317,7 @@ def side_sums(x: Shifted) -> SideSums:
     """The sums of one side over one chunk."""
     d = x.rows.shape[1]
     width = -(-d // 4)
-    # X'X in four strips from the diagonal rightwards, mirrored: 5/8 of the work of the whole.
+    # X'X in four strips to the right of the diagonal, mirrored: 5/8 of the work of the full product.
     gram = torch.empty(d, d, dtype=torch.float64, device=x.exact.device)
     for start in range(0, d, width):
         strip = _product(x.rows[:, start : start + width], x.rows[:, start:])
@@ -336,14 +335,14 @@ def pair_sums(x: Shifted, y: Shifted) -> PairSums:
 
 
 def mean_row(x: Tensor) -> Tensor:
-    """The mean of the rows of `x` (n, d) -> (d,), exact where all rows are equal (see `centre_rows`)."""
+    """The mean of the rows of `x` (n, d) -> (d,), exact if all rows are equal (see `centre_rows`)."""
     return x[0] + (x - x[0]).mean(dim=0)
 
 
 def _chunks(x: Tensor, order: Tensor | None = None) -> Iterator[Shifted]:
-    """The rows of a whole matrix x (n, d), or those that `order` (n,) names, shifted and in float64, some at a time.
+    """The rows of a whole matrix x (n, d), in the given order (n,) if any, shifted and in float64, in chunks.
 
-    The reference is the mean of rows taken from all over the matrix, since its beginning may be unlike the rest.
+    The reference is the mean of rows sampled over the whole matrix, since the first ones may not be representative.
     """
     n = x.shape[0]
     reference = mean_row(double(x[:: max(1, n // ROWS_PER_PRODUCT)]))
@@ -353,7 +352,7 @@ def _chunks(x: Tensor, order: Tensor | None = None) -> Iterator[Shifted]:
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
-    """X'Y (dx, dy) in float64. Float32 rows are multiplied as such, a few at a time, and added in float64."""
+    """X'Y (dx, dy) in float64. Float32 rows are multiplied in float32, a few at a time, and added in float64."""
     if x.dtype == torch.float64 or y.dtype == torch.float64:
         return double(x).T @ double(y)
     parts = zip(torch.split(x, ROWS_PER_PRODUCT), torch.split(y, ROWS_PER_PRODUCT), strict=True)
@@ -361,10 +360,10 @@ def _product(x: Tensor, y: Tensor) -> Tensor:
 
 
 def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, form: str = "cka") -> Tensor:
-    """HSIC of two linear kernels, up to a factor that CKA does not see.
+    """HSIC of two linear kernels, up to a factor that cancels in CKA.
 
     "cka" is the U-statistic HSIC_1 of Song et al. (2012), "cka_biased" |Xc'Yc|^2 and "cka_uncentred" |X'Y|^2 of the
-    vectors as they were before the shift.
+    vectors before the shift.
     """
     n = x.n
     if form == "cka_biased":
@@ -380,18 +379,18 @@ def hsic_from_sums(x: SideSums, y: SideSums, pair: PairSums, form: str = "cka") 
 
 
 def cka_from_sums(x: SideSums, y: SideSums, pair: PairSums, form: str = "cka") -> float:
-    """Linear CKA from sums: exactly the measure of this name on all the rows that went into them."""
+    """Linear CKA from sums: equal to the measure with the name `form` on all rows in the sums."""
     _enough_items(x.n, form)
     sides = ((x, y, pair), (x, x, x.own), (y, y, y.own))
     return float(ratio(*(hsic_from_sums(*sums, form) for sums in sides)))
 
 
 def floor_from_sums(x: SideSums, y: SideSums, form: str = "cka") -> float:
-    """The mean of linear CKA over *all* n! ways of shuffling the pairs, exactly and without shuffling.
+    """The exact mean of linear CKA over *all* n! shuffles of the pairs, without shuffling.
 
-    Shuffling leaves a Gram matrix its diagonal and the rest apart, each spread evenly: with d the sum of the diagonal
-    and r that of the rest, the mean of the inner product is d_x d_y / n + r_x r_y / (n (n - 1)). The U-centred matrices
-    of the debiased form have neither, so that its mean is exactly 0; a doubly centred matrix has r = -d.
+    Shuffling permutes the diagonal of a Gram matrix and its other entries separately: with d the sum of the diagonal
+    and r that of the rest, the mean of the inner product is d_x d_y / n + r_x r_y / (n (n - 1)). For the U-centred
+    matrices of the debiased form both are 0, so that its mean is exactly 0; a doubly centred matrix has r = -d.
     """
     if form == "cka":
         return 0.0
@@ -410,15 +409,15 @@ def floor_from_sums(x: SideSums, y: SideSums, form: str = "cka") -> float:
 
 # 4. Parts of the items: intervals, and the minibatch estimate
 #
-# A block of b items costs one b x b Gram matrix per side. Once these are U-centred (diagonal and row sums zero), HSIC_1
-# of any two sides is the inner product of their matrices over b (b - 3); with many languages each matrix is made once
-# and all pairs are a single product.
+# A block of b items needs one b x b Gram matrix per side. Once these are U-centred (diagonal and row sums zero), HSIC_1
+# of any two sides is the inner product of their matrices over b (b - 3); with many languages each matrix is computed
+# once and all pairs are a single product.
 #
-# Intervals leave out parts of the items (`hsic_without`). Why no bootstrap: drawing items with replacement repeats
-# some, and a repeated item is perfectly similar to itself in both spaces. Debiased CKA reads that as signal
-# (independent data, n = 200, d = 768: 0.78 instead of 0). Why not the spread of blocks: pairs of items in different
-# blocks would not count, most of those that CKA of all items has, and the interval would be 1.1 to 1.6 times too wide
-# at n = 200 (3.4 times at CKA 0).
+# Intervals leave out parts of the items (`hsic_without`). A bootstrap is not valid: drawing items with replacement
+# repeats some, and a repeated item is perfectly similar to itself in both spaces, which debiased CKA takes for signal
+# (independent data, n = 200, d = 768: 0.78 instead of 0). The spread over blocks ignores pairs of items in different
+# blocks, which are most of the pairs, and its interval would be 1.1 to 1.6 times too wide at n = 200 (3.4 times at CKA
+# 0).
 
 
 def inner_products(grams: Tensor) -> Tensor:
@@ -430,11 +429,11 @@ def inner_products(grams: Tensor) -> Tensor:
 
 
 def hsic_without(grams: Tensor) -> Tensor:
-    """HSIC_1 of all pairs of sides, of all items and then without each of up to `PARTS` parts of neighbouring ones.
+    """HSIC_1 of all pairs of sides, for all items and without each of up to `PARTS` parts of consecutive ones.
 
     grams: linear kernel matrices (sides, n, n), n >= 4, float64, whose diagonals are set to zero. Returns (1 + parts,
-    sides, sides), each up to a factor that cancels in CKA. The sums over pairs of items are those of all items less
-    those of the part, so that nothing is multiplied again. No parts of fewer than 8 items.
+    sides, sides), each up to a factor that cancels in CKA. The sums of each part are subtracted from those of all
+    items, so that no product is repeated. There are no parts if n < 8.
     """
     grams.diagonal(dim1=-2, dim2=-1).zero_()
     n, whole, sums = grams.shape[-1], inner_products(grams), grams.sum(-1)
@@ -443,7 +442,7 @@ def hsic_without(grams: Tensor) -> Tensor:
     for rows in (slice(0, 0), *(slice(n * part // count, n * (part + 1) // count) for part in range(count))):
         m, out = n - (rows.stop - rows.start), grams[:, rows]  # (sides, size, n)
         rest = sums - out.sum(1)
-        rest[:, rows] = 0  # sums of each row over the items that are left
+        rest[:, rows] = 0  # sums of each row over the remaining items
         trace = whole - 2 * inner_products(out) + inner_products(out[:, :, rows])
         totals = rest.sum(-1)
         left.append(trace + torch.outer(totals, totals) / ((m - 1) * (m - 2)) - 2 / (m - 2) * rest @ rest.T)
@@ -459,23 +458,23 @@ def block_hsic(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _terms(hsic: Tensor, first: Any, second: Any) -> Tensor:
-    """HSIC values of one pair of sides, or of some, out of those of all, (..., sides, sides): (..., 3), xy, xx, yy."""
+    """Select the HSIC values xy, xx, yy of one or several pairs of sides: (..., sides, sides) -> (..., 3)."""
     return torch.stack([hsic[..., first, second], hsic[..., first, first], hsic[..., second, second]], dim=-1)
 
 
 def cka_from_blocks(values: Tensor) -> float:
     """Minibatch CKA: the HSIC terms (blocks, 3), in the order xy, xx, yy, are averaged first and divided last.
 
-    Nguyen et al. (2021). Averaging the blocks' ratios instead would let a small denominator speak loudest.
+    Nguyen et al. (2021). If the ratios were averaged instead, blocks with small denominators would dominate.
     """
     return float(ratio(*double(values).mean(dim=0)))
 
 
 def even_blocks(n: int, size: int) -> list[slice]:
-    """Consecutive slices of at most `size` items that visit each of `n` items once and differ by one item at most.
+    """Consecutive slices of at most `size` items that cover `n` items and differ in length by at most one.
 
     Equal sizes matter: each block's HSIC is unbiased whatever its size, so a last block of five items would only add
-    noise at full weight. Where `size` cannot be kept with at least 4 items in each, blocks are larger.
+    noise at full weight. If `size` would leave fewer than 4 items in a block, blocks are larger.
 
     >>> even_blocks(10, 4)
     [slice(0, 5, None), slice(5, 10, None)]
@@ -489,11 +488,11 @@ def even_blocks(n: int, size: int) -> list[slice]:
 
 
 class CkaStream:
-    """Accumulates one layer of several languages whose items correspond.
+    """Accumulates CKA of one layer of several languages whose items correspond.
 
-    Rows are gathered into blocks of `block` items before anything is summed, so the answers do not depend on how the
-    stream was cut into chunks. Each language is summed once and each pair once; what is kept is of size d x d, plus
-    less than one block of rows, plus the first 512 rows, whose jackknife makes the interval.
+    Rows are collected into blocks of `block` items before they are summed, so the result does not depend on how the
+    stream is split into chunks. Each language is summed once and each pair once; memory holds matrices of size d x d,
+    less than one block of rows, and the first 512 rows, whose jackknife gives the interval.
 
     >>> x = torch.arange(24.0).reshape(12, 2).sin()
     >>> stream = CkaStream([("en", "nl")], block=4)
@@ -512,10 +511,10 @@ class CkaStream:
         self._references: dict[str, Tensor] = {}
         self._totals: dict[str | Pair, Any] = {}  # sums of each language and of each pair
         self._kept: dict[str, list[Tensor]] = {language: [] for language in self.languages}  # the first rows
-        self._left: Tensor | None = None  # their HSIC, of all and without each part (1 + parts, languages, languages)
+        self._left: Tensor | None = None  # their HSIC, of all and without each part: (1 + parts, languages, languages)
 
     def update(self, chunks: Mapping[str, Tensor]) -> None:
-        """Take in the next rows of every language: language -> (b, d), the same items in the same order."""
+        """Add the next rows of every language: language -> (b, d), the same items in the same order."""
         rows = {language: matrix(chunks[language], name=language) for language in self.languages}
         counts = ", ".join(f"{language} {len(x)}" for language, x in rows.items())
         require(len({*map(len, rows.values())}) == 1, f"a chunk must hold the same items in every language: {counts}")
@@ -532,17 +531,17 @@ class CkaStream:
             if not self._references:
                 self._references = {language: mean_row(x) for language, x in block.items()}
             self._totals = self._with_rows(block, self._references, self.pairs)
-        # A clone, so that a few waiting rows do not keep the caller's whole chunk alive.
+        # A clone, so that a few pending rows do not keep the caller's whole chunk alive.
         self._pending = {language: x[complete:].clone() for language, x in rows.items()}
 
     def sums(self, source: str, target: str) -> tuple[SideSums, SideSums, PairSums]:
-        """The sums of two languages, and of the pair they make, over all items so far."""
+        """The sums of two languages and of their pair over all items so far."""
         pair = (source, target)
         if pair not in self.pairs:
             raise InputError(f"the pair {pair} is not accumulated; the pairs are {', '.join(map(str, self.pairs))}")
         require(self._pending, "no vectors have been taken in yet")
         sums, rows = self._totals, {language: self._pending[language] for language in pair}
-        if rows[source].shape[0]:  # the waiting rows count, and the state stays as it is
+        if rows[source].shape[0]:  # pending rows are included without changing the state
             references = self._references or {language: mean_row(x) for language, x in rows.items()}
             sums = self._with_rows(rows, references, [pair])
         return sums[source], sums[target], sums[pair]
@@ -550,8 +549,8 @@ class CkaStream:
     def estimate(self, source: str, target: str) -> Interval:
         """Debiased linear CKA of two languages over all items so far.
 
-        The interval is the jackknife of the first 512 items, in the measure of what n items are surer of, around the
-        exact value; the floor is 0, the mean over all shuffles.
+        The interval is the jackknife of the first 512 items, scaled to n items, around the exact value; the floor is 0,
+        the mean over all shuffles.
         """
         x, y, pair = self.sums(source, target)
         value = cka_from_sums(x, y, pair)
@@ -566,7 +565,7 @@ class CkaStream:
     def _with_rows(
         self, rows: Mapping[str, Tensor], references: Mapping[str, Tensor], pairs: Sequence[Pair]
     ) -> dict[str | Pair, Any]:
-        """The totals with these rows added: each language is shifted and summed once, each pair summed once."""
+        """Return the totals with these rows added: each language is shifted and summed once, each pair summed once."""
         shifted = {language: shift(x, references[language]) for language, x in rows.items()}
         sums: dict[str | Pair, Any] = {language: side_sums(x) for language, x in shifted.items()}
         sums |= {(a, b): pair_sums(shifted[a], shifted[b]) for a, b in pairs}
@@ -575,17 +574,17 @@ class CkaStream:
 
 # 6. Three forms of linear CKA of one pair
 #
-# Papers print numbers of one form or another, and rarely say which. Here each form has its value, an interval and its
-# own floor, from the same items and d x d sums: since sums add, the value without a block of items comes from the whole
-# sums less the block's, which is what a delete-one-block jackknife asks for. Floors are exact means over all n! ways of
-# shuffling the pairs. A printed form's interval says how the value moves with the sentences, not how far it lies above
-# what more sentences would give.
+# Papers publish numbers of one form or another, and rarely say which. Here each form has its value, an interval and its
+# own floor, from the same items and d x d sums: since sums are additive, the value without a block of items comes from
+# the total sums minus the block's, as the delete-one-block jackknife needs it. Floors are exact means over all n!
+# shuffles of the pairs. The interval of a biased form shows how the value varies with the sentences, not how far it is
+# above its limit for many sentences.
 
 
 def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
-    """Each form of linear CKA of x (n, dx) and y (n, dy), n >= 4, by the name of its measure.
+    """Compute each form of linear CKA of x (n, dx) and y (n, dy), n >= 4, by the name of its measure.
 
-    The seed draws the order in which items make up blocks.
+    The seed draws the order of the items, which are then split into blocks.
 
     >>> x = torch.arange(48.0).reshape(24, 2).sin()
     >>> [(name, round(form.value, 6)) for name, form in cka_forms(x, 3 * x).items()]
@@ -604,7 +603,7 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
             yield side_sums(a), side_sums(b), pair_sums(a, b)
 
     whole = reduce(lambda first, second: (first[0] + second[0], first[1] + second[1], first[2] + second[2]), parts())
-    # Each block is summed a second time: to keep them all would take 20 times the memory of the sums.
+    # Each block is summed a second time, because keeping all of them would take 20 times the memory of the sums.
     lefts = ((whole[0] - part[0], whole[1] - part[1], whole[2] - part[2]) for part in parts() if len(blocks) > 2)
     without = torch.tensor([[cka_from_sums(*left, form) for form in FORMS] for left in lefts], dtype=torch.float64)
     estimates = {}
@@ -616,16 +615,16 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
 
 # 7. Pairs of many sides at once
 #
-# A side is a set of vectors of the same n items: a language at a layer, the same before training. Of s sides some pairs
-# are asked for. Everything is done for all sides in a few large products, which is what a GPU needs: `cka` called pair
-# by pair makes every matrix again, and starts a hundred small operations each time.
+# A side is a set of vectors of the same n items: a language at a layer, the same before training. CKA is computed for
+# some pairs of s sides, with all sides together in a few large products, as a GPU needs them: calling `cka` pair by
+# pair would recompute every matrix and launch a hundred small operations each time.
 
 
 def cka_of_pairs(sides: Tensor, pairs: SidePairs) -> list[Interval]:
     """Debiased linear CKA of some pairs of sides (s, n, d), with intervals, and the floor of all shuffles, which is 0.
 
     The value is that of `cka` on all n items. The interval is a jackknife over 20 parts of consecutive items, so items
-    should come in a random order.
+    should be in random order.
 
     >>> x = torch.arange(48.0).reshape(1, 24, 2).sin()
     >>> round(cka_of_pairs(torch.cat([x, 3 * x + 1]), [(0, 1)])[0].value, 6)
@@ -640,15 +639,15 @@ def cka_of_pairs(sides: Tensor, pairs: SidePairs) -> list[Interval]:
 def cka_rbf_of_pairs(
     sides: Tensor, pairs: SidePairs, *, batches: int = 4, size: int | None = None, shifted: bool = False
 ) -> list[Interval]:
-    """CKA with Gaussian kernels as Muller et al. (2021) take it: the mean over some batches, of the biased form.
+    """CKA with Gaussian kernels as in Muller et al. (2021): the mean of the biased form over batches.
 
-    K_ij = exp(-|x_i - x_j|^2 / (2 m)), where m is the median of the squared distances that are not zero, for every side
-    and batch its own. sides (s, n, d). size: items of a batch, n / batches where it is None. The batches are apart, one
-    after the other; `shifted=True` takes items i to i + size for i = 0, 1, 2 ..., as the released code does: they are
-    almost the same items, and their spread says nothing. n of the answer is the size of a batch.
+    K_ij = exp(-|x_i - x_j|^2 / (2 m)), where m is the median of the non-zero squared distances of the side in the
+    batch. sides (s, n, d). size: items of a batch; None for n / batches. Batches are consecutive and disjoint;
+    `shifted=True` takes items i to i + size for i = 0, 1, 2 ..., as the released code does: these are almost the same
+    items, so that their spread is meaningless. `n` of the result is the size of a batch.
 
-    The interval is Student's t over batches, none where they overlap. The floor is the exact mean over all shuffles of
-    the pairs, tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|): 0.98 for independent vectors at n = 25, d = 768.
+    The interval is Student's t over batches, NaN if they overlap. The floor is the exact mean over all shuffles of the
+    pairs, tr(Kc) tr(Lc) / ((n - 1) |Kc| |Lc|): 0.98 for independent vectors at n = 25, d = 768.
     """
     sides, first, second = _checked_sides(sides, pairs, least=2)
     n = sides.shape[1]
@@ -672,7 +671,7 @@ def cka_rbf_of_pairs(
 
 
 def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The sides in float32 or float64, and the numbers of the first and the second side of each pair."""
+    """Validate sides and pairs; returns the sides in float32 or float64, and the indices of each pair's two sides."""
     sides = numbers_of(sides, "sides")
     wanted = f"sides must have shape (sides, items, width) with at least {least} items"
     require(sides.ndim == 3 and sides.shape[1] >= least, f"{wanted}, not {tuple(sides.shape)}")

@@ -1,8 +1,8 @@
-"""How far a space moved, how narrow it is, what it tells of its language, and what is left after a rotation.
+"""Geometry of vector spaces: drift, anisotropy, separability of languages, and distance after a rotation.
 
-A plain distance between two models that were trained apart says little: the same arrangement of words may lie turned in
-another direction. Procrustes analysis first turns one onto the other as well as can be, reflections allowed, and then
-measures what remains.
+A plain distance between two independently trained models says little: the same arrangement of words may be rotated.
+Procrustes analysis first rotates one space onto the other as well as possible, with reflections allowed, and then
+measures the remaining distance.
 """
 
 import math
@@ -19,7 +19,7 @@ from isogloss.measures.registry import measure
 from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
 from isogloss.measures.statistics import Interval, mean_interval
 
-_neutral = partial(measure, higher_is_better=False, neutral=True)  # the lower is selected, none is called better
+_neutral = partial(measure, higher_is_better=False, neutral=True)  # lower is selected, neither is called better
 
 
 @_neutral(
@@ -34,7 +34,7 @@ _neutral = partial(measure, higher_is_better=False, neutral=True)  # the lower i
 def l2_drift(x: Tensor, y: Tensor) -> float:
     """Mean Euclidean distance between corresponding rows of x (n, d) and y (n, d), in float64.
 
-    Grows with the length of the vectors, so compare models of one family only, or read `cosine_drift` beside it.
+    It grows with the norm of the vectors, so compare only models of one family, or read `cosine_drift` as well.
 
     >>> l2_drift(torch.tensor([[0.0, 0.0], [1.0, 1.0]]), torch.tensor([[3.0, 4.0], [1.0, 1.0]]))
     2.5
@@ -43,7 +43,7 @@ def l2_drift(x: Tensor, y: Tensor) -> float:
 
 
 def l2_distances(x: Tensor, y: Tensor) -> Tensor:
-    """The Euclidean distance of each row of x (n, d) to its counterpart in y (n, d) -> (n,), float64."""
+    """Euclidean distances of corresponding rows of x (n, d) and y (n, d) -> (n,), float64."""
     x, y = _equally_wide(x, y, "a drift compares vectors of one width")
     return (x - y).norm(dim=1)
 
@@ -66,10 +66,10 @@ def cosine_drift(x: Tensor, y: Tensor) -> float:
 
 
 def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
-    """1 - cos of each row of x (n, d) with its counterpart in y (n, d) -> (n,), float64."""
+    """1 - cos of corresponding rows of x (n, d) and y (n, d) -> (n,), float64."""
     x, y = _equally_wide(x, y, "a drift compares vectors of one width")
     cosines = (unit_rows(x) * unit_rows(y)).sum(dim=1)
-    # Rounding lets the cosine of equal vectors exceed 1, which would be a negative distance.
+    # By rounding, the cosine of equal vectors may exceed 1, which would give a negative distance.
     return (1 - cosines).clamp(min=0, max=2)
 
 
@@ -86,7 +86,7 @@ def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
 def anisotropy(x: Tensor) -> float:
     """Mean cosine of two different rows of x (n, d), over all pairs: near 0 if directions are spread, 1 if all agree.
 
-    No pair is visited: with unit rows u_i it is (|sum u_i|^2 - sum |u_i|^2) / (n (n - 1)), in float64.
+    Computed without enumerating pairs: with unit rows u_i, (|sum u_i|^2 - sum |u_i|^2) / (n (n - 1)), in float64.
 
     >>> anisotropy(torch.tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]]))  # cosines 0, 1 and 0
     0.3333333333333333
@@ -111,8 +111,8 @@ def anisotropy(x: Tensor) -> float:
 def anc(x: Tensor, y: Tensor) -> float:
     """Average neuron-wise correlation: Pearson's r of x[:, j] and y[:, j], averaged over the d columns, in float64.
 
-    x (n, d), y (n, d), whose rows correspond. Unlike CKA it asks for the same coordinates: a rotation of one side
-    changes it. A column that does not vary on either side has no correlation and is left out; NaN where none is left.
+    x (n, d), y (n, d), whose rows correspond. Unlike CKA it compares single coordinates: a rotation of one side changes
+    it. A column that is constant on either side has no correlation and is left out; NaN if no column is left.
 
     >>> x = torch.tensor([[1.0, 1.0], [2.0, 3.0], [3.0, 2.0]])
     >>> round(anc(x, 5 * x + 1), 6), round(anc(x, x * torch.tensor([1.0, -1.0])), 6)
@@ -123,7 +123,7 @@ def anc(x: Tensor, y: Tensor) -> float:
 
 
 def anc_from_sums(x: SideSums, y: SideSums, pair: PairSums) -> Interval:
-    """`anc` of all rows that went into the sums of linear CKA, whose diagonals are those of single columns.
+    """`anc` of all rows in the sums of linear CKA, from the diagonals of their matrices.
 
     Its floor is 0, the mean over all shuffles of the pairs.
     """
@@ -135,7 +135,7 @@ def anc_from_sums(x: SideSums, y: SideSums, pair: PairSums) -> Interval:
 
 
 def _mean_correlation(xy: Tensor, xx: Tensor, yy: Tensor) -> float:
-    """The mean of xy / sqrt(xx yy) over the columns, (d,) each, where both vary."""
+    """The mean of xy / sqrt(xx yy), (d,) each, over the columns in which both sides vary."""
     varies = (xx > 0) & (yy > 0)
     return float((xy[varies] / (xx[varies] * yy[varies]).sqrt()).clamp(min=-1, max=1).mean())
 
@@ -150,13 +150,13 @@ def _mean_correlation(xy: Tensor, xx: Tensor, yy: Tensor) -> float:
     invariances=("joint rotation", "joint shift", "permutation of items", "symmetric"),
 )
 def separability(x: Tensor, y: Tensor) -> float:
-    """The share of the rows of x (n, d) and y (n, d) that lie nearer to the mean of their own side, in float64.
+    """The share of the rows of x (n, d) and y (n, d) that are nearer to the mean of their own side, in float64.
 
-    Each pair is left out of both means when it is judged, so that two samples of one distribution score 0.5; ties count
-    half. This is the nearest-centroid classifier, cross-validated pair by pair. Why not a trained probe: with as many
-    dimensions as sentences a linear probe tells any two languages apart at every layer, and has a strength to choose.
-    This one has none, and sees just what centring takes away. It is a lower bound of what a probe finds. The footgun:
-    of sides that were centred themselves it means nothing, since the means were taken with the pair that is left out.
+    Each pair is left out of both means when it is classified, so that two samples of one distribution score 0.5; ties
+    count half. This is the nearest-centroid classifier, cross-validated pair by pair. Unlike a trained linear probe,
+    which with as many dimensions as sentences separates any two languages at every layer, it has no regularisation to
+    choose, and uses exactly the difference that centring removes. It is a lower bound of what a probe finds. The
+    footgun: it is meaningless for sides that were centred before, because the means then include the pair left out.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]])
     >>> separability(x, x + torch.tensor([9.0, 0.0])), separability(x, x)
@@ -168,7 +168,7 @@ def separability(x: Tensor, y: Tensor) -> float:
 def separability_interval(x: Tensor, y: Tensor) -> Interval:
     """`separability` with an interval over the pairs, and the floor 0.5."""
     x, y = _equally_wide(x, y, "two languages are told apart in one space", at_least=2)
-    x, y = x - x[:1], y - x[:1]  # far from the origin differences would be lost
+    x, y = x - x[:1], y - x[:1]  # far from the origin differences would lose precision
     mean_x, mean_y = ((side.sum(dim=0) - side) / (len(x) - 1) for side in (x, y))  # (n, d): without each pair in turn
     across, middle = mean_x - mean_y, (mean_x + mean_y) / 2
     of_x, of_y = (torch.sign(((side - middle) * across).sum(dim=1)) for side in (x, y))  # 1: nearer to the mean of x
@@ -186,9 +186,9 @@ def separability_interval(x: Tensor, y: Tensor) -> Interval:
 def neighbourhood_overlap(x: Tensor, y: Tensor, *, k: int = 10, method: str = "cosine") -> float:
     """Mean share of an item's k nearest items in x (n, dx) that are also among its k nearest in y (n, dy).
 
-    Each space is searched by itself, so the widths may differ; `method` is "cosine" or "centred". Independent spaces
-    score about k / (n - 1). Where several items are equally near and only some fit among the k, each of them counts
-    with the share of them that fits: two collapsed spaces score the floor, not 1. Scores some rows at a time.
+    Each space is searched separately, so the widths may differ; `method` is "cosine" or "centred". Independent spaces
+    score about k / (n - 1). If several items are tied for the last of the k places, each counts with the share of them
+    that fits: two collapsed spaces score the floor, not 1. Rows are processed in blocks.
     """
     x, y = paired(x, y, at_least=2)
     n = x.shape[0]
@@ -204,8 +204,8 @@ def neighbourhood_overlap(x: Tensor, y: Tensor, *, k: int = 10, method: str = "c
 
 
 def _membership(tile: Tensor, rows: Tensor, k: int) -> Tensor:
-    """How much each item belongs to the k nearest of each row: (b, n) scores -> (b, n) in [0, 1], rows summing to k."""
-    tile[torch.arange(rows.numel(), device=tile.device), rows] = -torch.inf  # nobody is its own neighbour
+    """Membership of items in the k nearest of each row: (b, n) scores -> (b, n) in [0, 1], with row sums k."""
+    tile[torch.arange(rows.numel(), device=tile.device), rows] = -torch.inf  # an item is not its own neighbour
     last = tile.topk(k).values[:, -1:]  # (b, 1)
     above = (tile > last + TIE[tile.dtype]).to(tile.dtype)
     tied = (tile >= last - TIE[tile.dtype]).to(tile.dtype) - above
@@ -213,7 +213,7 @@ def _membership(tile: Tensor, rows: Tensor, k: int) -> Tensor:
 
 
 def _equally_wide(x: Tensor, y: Tensor, why: str, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
-    """Corresponding rows of one width in float64; `why` ends the sentence where the widths differ."""
+    """Validate corresponding rows of one width, in float64; `why` ends the sentence if the widths differ."""
     x, y = paired(x, y, at_least=at_least)
     same_width(x, y, why)
     return double(x), double(y)
@@ -232,7 +232,7 @@ def _equally_wide(x: Tensor, y: Tensor, why: str, *, at_least: int = 1) -> tuple
     paper="Gower 1975, Generalized Procrustes Analysis; Schonemann 1966",
 )
 def procrustes_distance(x: Tensor, y: Tensor) -> float:
-    """What is left of y (n, d) after x (n, d) was laid onto it: 0 if they have one shape, at most 1; in float64.
+    """The residual of fitting x (n, d) to y (n, d) by Procrustes analysis: 0 for the same shape, at most 1; in float64.
 
     With Xc and Yc centred, W orthogonal (it may reflect) and s > 0 a scale,
 
@@ -240,8 +240,8 @@ def procrustes_distance(x: Tensor, y: Tensor) -> float:
 
     where |.| is the Frobenius norm and |.|_* the sum of singular values: the `disparity` of `scipy.spatial.procrustes`.
 
-    The footgun: d x d numbers are fitted. Two *independent* sets of n items leave far less than 1 unless n is much
-    larger than d; read each value against `procrustes_floor`. NaN where a side does not vary.
+    The footgun: d x d numbers are fitted. Two *independent* sets of n items give far less than 1 unless n is much
+    larger than d; read each value against `procrustes_floor`. NaN if a side does not vary.
 
     >>> x = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
     >>> round(procrustes_distance(x, 5 * x.flip(1) + 3), 6), round(procrustes_distance(x, x[[1, 0, 2]]), 6)
@@ -251,10 +251,10 @@ def procrustes_distance(x: Tensor, y: Tensor) -> float:
 
 
 def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 1) -> float:
-    """What `procrustes_distance` leaves when the pairs are shuffled: the mean over `shuffles` seeded shuffles.
+    """The mean of `procrustes_distance` over `shuffles` seeded shuffles of the pairs.
 
-    The distance of two spaces that have nothing to do with each other, at this n, d and spread of directions. Shuffles
-    differ little among themselves, and each costs as much as the value: one is the default.
+    This is the distance of two unrelated spaces with this n, d and spread of directions. Shuffles differ little, and
+    each costs as much as the value, so the default is one.
     """
     x, y = _centred(x, y)
     orders = shuffled_orders(len(x), seed=seed, shuffles=shuffles)
@@ -273,6 +273,6 @@ def _residual(x: Tensor, y: Tensor) -> float:
     if x.shape[0] < x.shape[1]:
         # With fewer items than directions, X' = Q R and X'Y = Q_x (R_x R_y') Q_y' has the singular values of an n x n.
         x, y = (torch.linalg.qr(side.T, mode="r").R.T for side in (x, y))
-    product = (x.T @ y).cpu()  # finding singular values has little to do in parallel: a GPU is no quicker at it
+    product = (x.T @ y).cpu()  # a singular value decomposition parallelises poorly: a GPU is not faster
     share = float(torch.linalg.svdvals(product).sum()) / norms
     return max(0.0, 1 - share * share)

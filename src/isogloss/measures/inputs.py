@@ -1,4 +1,4 @@
-"""The border of the measures: what comes in is checked once here, and trusted inside."""
+"""Validation of the inputs of measures: checked once here, and trusted by the measures."""
 
 import math
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from isogloss.errors import InputError, require
 
 
 def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
-    """`x`, a tensor or an array of shape (n, d), as a detached tensor in float32 or float64; else an `InputError`.
+    """Validate `x`, a tensor or array (n, d), and return it as a detached tensor in float32 or float64.
 
-    Half precision becomes float32. Values that are not finite are refused: a NaN compares as neither greater nor
-    smaller, so that in a ranking it would look like a perfect score.
+    Half precision is converted to float32. Values that are not finite raise an `InputError`: a NaN compares as neither
+    greater nor smaller, so that in a ranking it would look like a perfect score.
     """
     x = numbers_of(x, name)
     require(x.ndim == 2, f"{name} must have two dimensions (items, width), not shape {tuple(x.shape)}")
@@ -37,17 +37,17 @@ def numbers_of(x: Any, name: str) -> Tensor:
 
 
 def tensor_of(x: Any, name: str) -> Tensor:
-    """`x`, a tensor or something that numpy makes an array of numbers of, as a tensor."""
+    """Convert `x`, a tensor or anything that numpy converts to an array of numbers, to a tensor."""
     if isinstance(x, Tensor):
         return x
     try:
-        return torch.from_numpy(np.require(x, requirements=["C", "W"]))  # copied where it is read-only
+        return torch.from_numpy(np.require(x, requirements=["C", "W"]))  # copied if it is read-only
     except (TypeError, ValueError) as error:
         raise InputError(f"{name} must be a tensor or an array of numbers, (items, width): {error}") from None
 
 
 def paired(x: Tensor, y: Tensor, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
-    """`x` (n, dx) and `y` (n, dy), checked, with as many rows each: row i of one corresponds to row i of the other."""
+    """Validate `x` (n, dx) and `y` (n, dy), whose rows correspond, so that their numbers must be equal."""
     x, y = matrix(x, name="x", at_least=at_least), matrix(y, name="y", at_least=at_least)
     if x.shape[0] != y.shape[0]:
         raise InputError(f"x has {x.shape[0]} items and y has {y.shape[0]}; row i of x must correspond to row i of y")
@@ -55,36 +55,36 @@ def paired(x: Tensor, y: Tensor, *, at_least: int = 1) -> tuple[Tensor, Tensor]:
 
 
 def same_width(x: Tensor, y: Tensor, why: str) -> None:
-    """Refuse x (n, dx) and y (m, dy) of different widths; `why` ends the sentence."""
+    """Raise if x (n, dx) and y (m, dy) have different widths; `why` ends the sentence."""
     require(x.shape[1] == y.shape[1], f"x has width {x.shape[1]} and y has width {y.shape[1]}; {why}")
 
 
 def double(x: Tensor) -> Tensor:
-    """`x` in float64, moved to the CPU where its device has no float64."""
+    """Convert `x` to float64, on the CPU if its device does not support float64."""
     return (x.cpu() if x.device.type == "mps" else x).double()
 
 
 def centre_rows(x: Tensor) -> Tensor:
-    """Vectors (..., n, d) less their mean over the n items, which is exact where all are equal.
+    """Subtract the mean over the n items from vectors (..., n, d), exactly if all items are equal.
 
-    Averaging the differences to the first item keeps constant vectors exactly constant: after the shift they are zero,
-    and not rounding noise that a normalised measure would blow up to full size.
+    The mean is taken over differences to the first item, so that constant vectors become exactly zero and not rounding
+    noise that a normalised measure would amplify.
     """
     first = x[..., :1, :]
     return x - (first + (x - first).mean(dim=-2, keepdim=True))
 
 
 def shuffled_orders(n: int, *, seed: int, shuffles: int) -> list[Tensor]:
-    """Random orders of n items, (n,) each, on the CPU: one seed gives the same on every device, and indexes all."""
+    """Random permutations of n items, (n,) each, on the CPU, so that a seed gives the same ones on every device."""
     require(shuffles >= 1, f"shuffles must be at least 1, not {shuffles}")
     generator = torch.Generator().manual_seed(seed)
     return [torch.randperm(n, generator=generator) for _ in range(shuffles)]
 
 
 class Sums:
-    """What dataclasses of sums have in common: `+` and `-` work field by field, so that parts of a text can be pooled.
+    """Base class of dataclasses of sums: `+` and `-` work field by field, so that parts of a text can be pooled.
 
-    Sums and counts are carried, and ratios are formed last.
+    Sums and counts are kept, and ratios are formed last.
     """
 
     def __add__(self, other: Self) -> Self:

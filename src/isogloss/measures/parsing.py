@@ -1,7 +1,7 @@
-"""Dependency parsing: the best one under given scores, and how well a guess agrees with the gold tree.
+"""Dependency parsing: the best tree under given scores, and attachment scores against the gold tree.
 
-Words are numbered from 1; 0 is the root, which is no word. A tree gives every word one head, from every word the root
-is reached, and exactly one word hangs on the root, as Universal Dependencies ask for.
+Words are numbered from 1; 0 is the root, which is not a word. In a tree every word has one head, the root is reached
+from every word, and exactly one word is attached to the root, as in Universal Dependencies.
 """
 
 from collections.abc import Sequence
@@ -15,21 +15,21 @@ from isogloss.measures.registry import score
 from isogloss.measures.scores import share
 
 PUNCTUATION = frozenset({"PUNCT", "SYM"})
-_NEVER = -(2.0**40)  # first of a pair where there is no arc: below anything contraction can make of the others
+_NEVER = -(2.0**40)  # first of a pair without an arc: smaller than any value that contraction can produce
 
-Pairs = NDArray[np.complex128]  # numpy compares complex numbers by the real part first, then by the other
+Pairs = NDArray[np.complex128]  # numpy compares complex numbers by the real part, then by the imaginary part
 
 
 def best_tree(scores: ArrayLike) -> list[int]:
     """The heads of the tree with the highest sum of scores, among trees with exactly one word on the root.
 
-    scores: (n, n + 1), row i for word i + 1, column h for head h (0 the root); a word's score as its own head is not
-    looked at. Chu-Liu (1965) and Edmonds (1967), with pairs (minus the number of root arcs, score) in the place of
-    scores, compared first by first: a second word on the root is then never worth any score, and unlike a large
-    constant taken off the root's scores this costs no precision (Zmigrod et al. 2020 and Stanojevic and Cohen 2021
-    on why trying each root, or keeping the best root of a many-rooted tree, is slow or wrong).
+    scores: (n, n + 1), row i for word i + 1, column h for head h (0 the root); a word's score as its own head is
+    ignored. Chu-Liu (1965) and Edmonds (1967), with scores replaced by pairs (minus the number of root arcs, score) in
+    lexicographic order: a second word on the root then never pays, and unlike subtracting a large constant from the
+    root's scores this costs no precision (Zmigrod et al. 2020 and Stanojevic and Cohen 2021 explain why trying each
+    root, or keeping the best root of a tree with several, is slow or wrong).
 
-    >>> best_tree([[5.0, 0.0, 4.0], [6.0, 1.0, 0.0]])  # both words like the root best; 2 on the root scores 6 + 4
+    >>> best_tree([[5.0, 0.0, 4.0], [6.0, 1.0, 0.0]])  # both words prefer the root; 2 on the root scores 6 + 4
     [2, 0]
     """
     table = np.asarray(scores, dtype=np.float64)
@@ -42,7 +42,7 @@ def best_tree(scores: ArrayLike) -> list[int]:
     require(np.isfinite(table).all(), "a score is not finite; the training that made these scores has gone wrong")
     table[words, words + 1] = -np.inf
     heads = np.concatenate([[0], table.argmax(axis=1)])
-    if (heads[1:] == 0).sum() > 1 or _cycle(heads):  # else each word has its best head, and no tree is better
+    if (heads[1:] == 0).sum() > 1 or _cycle(heads):  # otherwise each word has its best head, which is optimal
         pairs = np.zeros((n + 1, n + 1), dtype=np.complex128)
         pairs[1:].imag = table
         pairs[:, 0] -= 1.0
@@ -52,7 +52,7 @@ def best_tree(scores: ArrayLike) -> list[int]:
 
 
 def _cycle(heads: NDArray[np.int64]) -> list[int]:
-    """The nodes of one cycle among the heads (nodes,), each followed by its head; empty where all paths end at 0.
+    """The nodes of one cycle among the heads (nodes,), each followed by its head; empty if all paths end at 0.
 
     Node 0 is its own head.
     """
@@ -68,14 +68,14 @@ def _cycle(heads: NDArray[np.int64]) -> list[int]:
 def _arborescence(pairs: Pairs, heads: NDArray[np.int64]) -> NDArray[np.int64]:
     """The head of each node in the best arborescence from node 0; pairs: (nodes, nodes), dependent by head.
 
-    heads: the best head of each node by itself. Where these make a cycle, it becomes one node. An arc into it breaks
-    the cycle at some node, and counts with what is gained or lost there; an arc from it leaves from the node that is
-    best for the dependent. The best arborescence of this smaller graph says which arc enters, and so where to break.
+    heads: the best head of each node on its own. If these form a cycle, it is contracted to one node. An arc into it
+    breaks the cycle at some node, and is scored by the gain or loss there; an arc from it leaves from the node that is
+    best for the dependent. The best arborescence of the smaller graph determines the entering arc, and so the break.
     """
     cycle = np.array(_cycle(heads))
     if not len(cycle):
         return heads
-    number = np.zeros(len(pairs), dtype=np.int64)  # of each node in the smaller graph, where the cycle is the last
+    number = np.zeros(len(pairs), dtype=np.int64)  # of each node in the smaller graph, in which the cycle is the last
     number[cycle] = 1
     rest = np.flatnonzero(number == 0)  # node 0 first
     number[rest], number[cycle] = np.arange(len(rest)), len(rest)
@@ -93,16 +93,16 @@ def _arborescence(pairs: Pairs, heads: NDArray[np.int64]) -> NDArray[np.int64]:
 def attachment(
     gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True, subtypes: bool = False
 ) -> NDArray[np.int64]:
-    """Compare trees over the same words, one a sentence -> (sentences, 3).
+    """Compare trees over the same words, one for each sentence -> (sentences, 3).
 
-    The columns count words with the right head and relation, words with the right head, and all that are compared.
+    The columns count words with the correct head and relation, words with the correct head, and all compared words.
 
     A tree has the head of each word, counted from 1 (`heads`, 0 the root), and the relation to it (`relations`); a gold
     tree also has universal parts of speech (`tags`).
 
-    As in the evaluator of the CoNLL 2018 shared task (Zeman et al.) when the words are given: every word counts,
-    punctuation too, and relations are compared up to the colon (`nmod:poss` is `nmod`). punctuation=False leaves out
-    the words whose gold tag is PUNCT or SYM, as AllenNLP and wu2020 do; subtypes=True compares whole relations.
+    As in the evaluator of the CoNLL 2018 shared task (Zeman et al.) with gold words: every word counts, including
+    punctuation, and relations are compared without subtypes (`nmod:poss` is `nmod`). punctuation=False leaves out words
+    with the gold tag PUNCT or SYM, as AllenNLP and wu2020 do; subtypes=True compares complete relations.
 
     >>> from types import SimpleNamespace as Tree
     >>> gold = Tree(heads=(2, 0, 2), relations=("nmod:poss", "root", "punct"), tags=("PRON", "NOUN", "PUNCT"))
@@ -128,7 +128,7 @@ def attachment(
 
 
 def universal(relation: str) -> str:
-    """A relation without its language's own subtype.
+    """A relation without its language-specific subtype.
 
     >>> universal("nmod:poss")
     'nmod'

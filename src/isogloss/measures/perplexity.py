@@ -1,27 +1,27 @@
-"""Perplexity: how surprised a language model is, and where the curves of two languages cross during fine-tuning.
+"""Perplexity of language models, and the crossing of the curves of two languages during fine-tuning.
 
-Perplexity is carried as sums and counts, the ratio formed last:
+Perplexity is kept as sums and counts, and the ratio is formed last:
 
     per token       exp(total / count)
     per word        exp(total / count * tokens / words)
     per character   exp(total / count * tokens / characters)
 
-The first cannot be compared between vocabularies: longer pieces are fewer and harder to guess. The other two spread
-what the text costs over units that do not depend on the tokenizer, so they can be compared; so do bits per byte.
+The first is not comparable between vocabularies: longer pieces are fewer and harder to predict. The other two divide
+the loss of the text by units that do not depend on the tokenizer, so they are comparable; so are bits per byte.
 
-With a masked model only some tokens are predicted, each from both sides, and `total / count` estimates the mean
-surprise of a token. That is no likelihood of the text: the conditionals of a masked model need not belong to any one
+With a masked model only some tokens are predicted, each from both sides, and `total / count` estimates the mean loss of
+a token. This is not a likelihood of the text: the conditionals of a masked model need not belong to one joint
 distribution (pseudo-perplexity, Salazar et al. 2020). Compare it between masked models under the same masks, never with
-the perplexity of a model that reads from left to right.
+the perplexity of a left-to-right model.
 
-Fine-tuning on one language lowers its perplexity and raises that of the others. Two numbers tell how far to go: the
-step where the two curves cross, and the step of the best balance between what is gained and what is lost,
+Fine-tuning on one language lowers its perplexity and raises that of the others. Two numbers show when to stop: the step
+where the two curves cross, and the step of the best balance between gain and loss,
 
     balance(s) = log target(s) / target(0) + log others(s) / others(0)
 
-Both are taken in logarithms, where equal factors are equal distances: a perplexity that doubles and one that halves
-cancel out. Both hang on the unit: the logarithm per character is that per token times the tokens a character has, a
-factor of each text's own. Per token, the crossing moves with the vocabulary, so give it per character too.
+Both are computed on logarithms, where equal factors are equal distances: a perplexity that doubles and one that halves
+cancel out. Both depend on the unit: the logarithm per character is that per token times the tokens per character, a
+factor that differs between texts. Per token, the crossing depends on the vocabulary, so report it per character too.
 """
 
 import math
@@ -44,10 +44,10 @@ UNITS: tuple[Unit, ...] = ("token", "word", "character")
 
 @dataclass(frozen=True)
 class Likelihood(Sums):
-    """What perplexity is made of; two of them are added to pool two texts.
+    """The sums behind a perplexity; add two of them to pool two texts.
 
-    total: negative log-likelihood in nats, summed over predicted tokens; count: how many were predicted. tokens, words
-    and characters are those of the text that the predicted tokens are a sample of.
+    total: negative log-likelihood in nats, summed over predicted tokens; count: the number of predicted tokens. tokens,
+    words and characters are those of the text from which the predicted tokens are sampled.
 
     >>> Likelihood(2.0, 1, 10, 5, 20) + Likelihood(4.0, 2, 10, 5, 20)
     Likelihood(total=6.0, count=3, tokens=20, words=10, characters=40)
@@ -72,7 +72,7 @@ class Likelihood(Sums):
     takes="other",
 )
 def perplexity(likelihood: Likelihood, unit: Unit = "token") -> float:
-    """Perplexity per token, word or character; infinite where it is larger than a float can hold.
+    """Perplexity per token, word or character; infinite if it exceeds the range of a float.
 
     >>> half = Likelihood(total=10 * math.log(2), count=10, tokens=40, words=20, characters=160)  # 1 bit a token
     >>> [round(perplexity(half, unit), 4) for unit in ("token", "word", "character")]
@@ -83,7 +83,7 @@ def perplexity(likelihood: Likelihood, unit: Unit = "token") -> float:
 
 
 def tokens_per(likelihood: Likelihood, unit: Unit) -> float:
-    """How many tokens the text has for each of its tokens (that is 1), words or characters.
+    """The number of tokens of the text per token (1), per word or per character.
 
     >>> tokens_per(Likelihood(0.0, 1, tokens=30, words=20, characters=120), "word")
     1.5
@@ -100,8 +100,8 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
     """The interval of a perplexity from blocks of text: their totals (blocks,), in nats, and counts (blocks,).
 
     A delete-one-block jackknife of rate * sum(totals) / sum(counts), the logarithm of the perplexity, whose two ends
-    are then raised: neighbouring sentences resemble each other, so blocks are left out and not tokens. `rate` is
-    `tokens_per(likelihood, unit)`, taken as known. Blocks that predict nothing do not count; NaN with fewer than 3.
+    are then exponentiated: neighbouring sentences are similar, so blocks are left out and not tokens. `rate` is
+    `tokens_per(likelihood, unit)`, taken as known. Blocks without predicted tokens are ignored; NaN with fewer than 3.
 
     >>> low, high = perplexity_interval(torch.tensor([20.0, 24.0, 22.0]), torch.tensor([10, 10, 10]))
     >>> round(low, 2), round(high, 2)
@@ -129,9 +129,9 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
     takes="other",
 )
 def bits_per_byte(nats: Tensor, sizes: Tensor, *, n: int = 0) -> Interval:
-    """Bits that a byte of text costs: what blocks of it cost in nats, over their bytes, (blocks,) each.
+    """Bits per byte of text: the loss of its blocks in nats over their sizes in bytes, (blocks,) each.
 
-    The interval is a jackknife over the blocks. n: the sentences behind it.
+    The interval is a jackknife over the blocks. n: the number of sentences.
 
     >>> bits_per_byte(Tensor([6.0, 2.0]) * math.log(2), Tensor([3, 1])).value
     2.0
@@ -140,7 +140,7 @@ def bits_per_byte(nats: Tensor, sizes: Tensor, *, n: int = 0) -> Interval:
 
 
 def bits_of_perplexity(perplexity: float, *, characters: int, size: int) -> float:
-    """Bits per byte of a text of so many characters and bytes, from its perplexity per character.
+    """Bits per byte of a text with `characters` characters and `size` bytes, from its perplexity per character.
 
     >>> bits_of_perplexity(16.0, characters=10, size=20)
     2.0
@@ -159,8 +159,8 @@ def _exp(nats: float) -> float:
 def crossings(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> list[float]:
     """Every step where two curves change their order, interpolated linearly between evaluations of their logarithms.
 
-    steps (n,), rising; first (n,) and second (n,), above zero. Curves that touch and part in their old order do not
-    cross. Where they run together for a while and part in the other order, the crossing is the middle of that while.
+    steps (n,), increasing; first (n,) and second (n,), above zero. Curves that touch without changing their order do
+    not cross. If they are equal over several evaluations and then change their order, the middle is the crossing.
 
     >>> crossings([0, 100, 200, 300], [8, 4, 2, 2], [2, 2, 4, 1])
     [150.0, 250.0]
@@ -181,10 +181,10 @@ def crossings(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> list[flo
 
 
 def crossing(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> float | None:
-    """The first of `crossings`, or None where the curves keep their order throughout.
+    """The first of `crossings`, or None if the curves never change their order.
 
-    Noisy curves cross several times: look at `crossings` before one of them is called the crossing. Table 1 of Hussain
-    & Dudev (2020), Dutch against the other languages at three steps:
+    Noisy curves cross several times: look at all `crossings` before you report one. Table 1 of Hussain & Dudev (2020),
+    Dutch against the other languages at three steps:
 
     >>> round(crossing([1, 501, 1501], [11.54, 7.76, 5.56], [6.08, 10.39, 22.45]))
     345
@@ -195,10 +195,10 @@ def crossing(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> float | N
 
 
 def balance_step(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> int:
-    """The evaluated step with the lowest balance of what is gained and lost, the earliest of equals.
+    """The evaluated step with the lowest balance of gain and loss, the earliest of equals.
 
-    steps (n,), rising, of which the first is what the others are compared with; target (n,), others (n,), above zero.
-    Where no gain was worth its price, that is the first step.
+    steps (n,), increasing, of which the first is the reference; target (n,), others (n,), above zero. If no gain
+    outweighs its loss, the result is the first step.
 
     >>> balance_step([0, 50, 100], [8, 4, 2], [2, 2, 16])  # halved; quartered while the others grew eightfold
     50
@@ -210,18 +210,17 @@ def balance_step(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> int:
 def step_over_seeds(
     step_of: Callable[..., float | None], steps: ArrayLike, first: ArrayLike, second: ArrayLike
 ) -> Interval | None:
-    """The mean over seeds of a step that two curves have, with a t interval clipped to the range of steps.
+    """The mean over seeds of a step computed from two curves, with a t interval clipped to the range of steps.
 
-    Seeds without such a step (curves that do not cross) are left out of the mean and of its `n`: with fewer than all of
-    them the mean of a crossing is too early, because the seeds left out would cross later if at all. None where no seed
-    has one.
+    Seeds without such a step (curves that do not cross) are left out of the mean and of its `n`: the mean of a crossing
+    is then too early, because these seeds would cross later if at all. None if no seed has one.
 
     Args:
         step_of: `crossing` or `balance_step`.
         steps: (n,).
-        first: (seeds, n), NaN where a seed was not evaluated, as after an early stop. The balance is measured from the
+        first: (seeds, n), NaN where a seed was not evaluated, as after early stopping. The balance is measured from the
             first evaluation, which may not be missing.
-        second: the same of the other curve, row i of both from one seed.
+        second: the other curve, (seeds, n), with the same seed in row i.
 
     >>> first, second = [[8, 4, 2], [8, 4, 1], [8, 8, 8]], [[2, 2, 4], [2, 2, 2], [2, 2, 2]]
     >>> mean = step_over_seeds(crossing, [0, 100, 200], first, second)
@@ -243,7 +242,7 @@ def step_over_seeds(
 
 
 def _curves(steps: ArrayLike, **curves: ArrayLike) -> list[NDArray[np.float64]]:
-    """The steps and the curves as arrays, one finite value above zero a step."""
+    """Validate the steps and the curves: one finite value above zero for each step."""
     at = np.asarray(steps, dtype=np.float64)
     if at.ndim != 1 or len(at) == 0 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():
         raise InputError("steps must be one rising list of at least one number; sort the evaluations by step")

@@ -1,11 +1,11 @@
-"""What is known about each measure: title, explanation, direction, range, invariances, paper. Declared once, read here.
+"""The registry of measures: title, explanation, direction, range, invariances and paper of each.
 
-A measure is a plain function of tensors to a number. The decorator `measure` leaves the function as it is and writes
-down its facts: code that selects reads the direction here instead of guessing it, the report reads titles and
-explanations, and one contract test holds every measure to what it declares.
+A measure is a plain function from tensors to a number. The decorator `measure` returns the function unchanged and
+registers its properties: model selection reads the direction here instead of guessing it, the report reads titles and
+explanations, and a contract test checks every measure against its declaration.
 
-Tables of results also hold measures that have no function here: counts, losses, differences of scores. Their facts are
-in `row_measures.toml`. `describe` finds the facts of any name that can stand in the column `measure`.
+Tables of results also contain measures without a function here: counts, losses, differences of scores. Their properties
+are in `row_measures.toml`. `describe` finds the properties of any name in the column `measure`.
 """
 
 import math
@@ -29,27 +29,27 @@ INVARIANCES = frozenset(
 
 @dataclass(frozen=True)
 class Measure:
-    """The facts of one measure: how it is computed, selected by, presented and read.
+    """The properties of one measure.
 
     Attributes:
-        name: what stands in the column `measure` of a table.
-        title: heads a figure or a column.
-        explanation: what it means, for a reader who never met it; empty where nothing is known.
-        higher_is_better: the direction that selection goes by; None where there is none.
-        range: the least and the greatest value it can take; intervals are clipped to it.
-        axis: the range that it is drawn on, where it has a natural one.
-        logarithmic: whether that axis counts in factors.
+        name: its name in the column `measure` of a table.
+        title: the heading of a figure or a column.
+        explanation: its meaning, for a reader who does not know it; empty if unknown.
+        higher_is_better: the direction used in selection; None if there is none.
+        range: the smallest and largest possible value; intervals are clipped to it.
+        axis: the range on which it is drawn, if it has a natural one.
+        logarithmic: whether that axis is logarithmic.
         neutral: whether a report calls neither direction better, because no value is good in itself, such as the
-            distance of a model from its start.
-        invariances: some of `INVARIANCES`: what may be done to `x` alone (rotation, scale, shift), to both alike (joint
-            rotation, joint shift, permutation of items) or to the order of the arguments (symmetric) without changing
+            distance of a model from its initial state.
+        invariances: some of `INVARIANCES`: transformations of `x` alone (rotation, scale, shift), of both alike (joint
+            rotation, joint shift, permutation of items) or of the order of the arguments (symmetric) that do not change
             the value.
-        directed: whether tables have a row for each direction between two languages, where the function, which is
-            symmetric, takes both together.
-        paper: where the measure was published.
-        takes: what the function is called with: "pair" for `function(x, y)` with rows that correspond, "space" for
+        directed: whether tables have a row for each direction between two languages, although the function, which is
+            symmetric, averages both.
+        paper: the publication of the measure.
+        takes: the arguments of the function: "pair" for `function(x, y)` with corresponding rows, "space" for
             `function(x)`, "other" for anything else.
-        function: computes the measure; None for one that only stands in tables.
+        function: computes the measure; None for one that occurs only in tables.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Measure:
 
     @property
     def known(self) -> bool:
-        """Whether the measure was declared; an unknown one is called by its own name."""
+        """Whether the measure was declared; the title of an unknown one is its name."""
         return bool(self.explanation)
 
     @property
@@ -80,7 +80,7 @@ class Measure:
 
     @property
     def undirected(self) -> bool:
-        """Whether a table has one row for a pair of languages, which is the same both ways."""
+        """Whether a table has one row for a pair of languages, with the same value in both directions."""
         return "symmetric" in self.invariances and not self.directed
 
 
@@ -94,10 +94,10 @@ def measure(
     """Register the decorated function under `name`; the function itself is returned unchanged.
 
     Args:
-        name: what stands in the column `measure` of a table; no two measures have the same.
-        title: heads a figure; the name where it is empty.
-        explanation: what the measure means, for a reader who never met it.
-        range: the least and the greatest value; from 0 to 1 is also the default of `axis`.
+        name: its unique name in the column `measure` of a table.
+        title: the heading of a figure; by default the name.
+        explanation: its meaning, for a reader who does not know it.
+        range: the smallest and largest value; if it is 0 to 1, this is also the default of `axis`.
         invariances: some of `INVARIANCES`.
         facts: other attributes of `Measure`, such as `higher_is_better`.
     """
@@ -107,7 +107,7 @@ def measure(
 
     def declare(function: F) -> F:
         known = MEASURES.get(name)
-        # A module that is loaded again in a notebook brings its own measures again; that is no clash.
+        # A module that is reloaded in a notebook registers its measures again, which is not a conflict.
         if known is not None and getattr(known.function, "__module__", "") != function.__module__:
             raise ValueError(f"a measure named {name!r} is already registered")
         given = {"range": range, "invariances": frozenset(invariances), "function": function, **facts}
@@ -118,17 +118,17 @@ def measure(
 
 
 score = partial(measure, higher_is_better=True, range=SHARE, takes="other")
-"""Register the score of a task: a share of 1, of answers that are compared with the right ones."""
+"""Register the score of a task, from 0 to 1, of answers that are compared with gold answers."""
 
 
 def describe(measure: str) -> Measure:
-    """The facts of a measure, by the name that stands in the column `measure` of a table.
+    """Look up the properties of a measure, by its name in the column `measure` of a table.
 
-    Looked for in `MEASURES` (measures with a function), in `ROW_MEASURES` (measures of tables alone), and by its parts:
-    `X_mean` is the mean of X over languages or directions, with the range and the direction of X; `X_behind` is what X
-    lacks to the best layer; `X_best` is X there, on items that had no part in the choice; `p@K` is precision at any K.
-    An unknown name gets facts that say nothing: its own name as the title, no explanation, no direction, no bounds
-    (`known` is False).
+    The name is looked up in `MEASURES` (measures with a function), in `ROW_MEASURES` (measures of tables alone), and by
+    its parts: `X_mean` is the mean of X over languages or directions, with the range and the direction of X; `X_behind`
+    is the difference of X to the best layer; `X_best` is X at the best layer, on items that were not used to choose it;
+    `p@K` is precision at any K. For an unknown name the title is the name itself, without explanation, direction and
+    bounds (`known` is False).
 
     Args:
         measure: a name such as `cka`, `p@1`, `p@1_mean`, `gap`, `loss`.
@@ -161,7 +161,7 @@ def describe(measure: str) -> Measure:
 
 
 def direction(measure: str) -> bool | None:
-    """Whether higher values of a measure are selected (True) or lower ones (False); None where nothing declares it.
+    """Whether higher values of a measure are selected (True) or lower ones (False); None if it is not declared.
 
     A mean over directions or languages, `X_mean`, has the direction of X.
 
@@ -173,7 +173,7 @@ def direction(measure: str) -> bool | None:
 
 
 def _row_measures() -> dict[str, Measure]:
-    """Every entry of `row_measures.toml`, by name."""
+    """Read every entry of `row_measures.toml`, by name."""
     table = tomllib.loads(files("isogloss.measures").joinpath("row_measures.toml").read_text(encoding="utf-8"))
     for facts in table.values():
         facts |= {name: tuple(facts[name]) for name in ("range", "axis") if name in facts}
@@ -181,4 +181,4 @@ def _row_measures() -> dict[str, Measure]:
 
 
 ROW_MEASURES = _row_measures()
-"""Facts of the measures that stand in tables and have no function here, by name."""
+"""Properties of the measures that occur in tables and have no function here, by name."""

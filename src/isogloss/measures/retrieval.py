@@ -1,7 +1,7 @@
 """Retrieval: how often the nearest neighbour in the other language is the translation.
 
-Scores between two sets of vectors are made block by block: a large n x m matrix is never built. All methods work on
-vectors of length one:
+Scores between two sets of vectors are computed in blocks, so that the full n x m matrix is never built. All methods use
+unit vectors:
 
     cosine        cos(x, y)
     csls          2 cos(x, y) - r(x) - r(y), r the mean cosine to the k nearest in the other set (Conneau et al. 2018)
@@ -10,14 +10,14 @@ vectors of length one:
     centred-csls  CSLS after subtracting each set's mean
 
 Plain cosine suffers from hubs: a few candidates that are near to everything and are retrieved for every query. CSLS and
-the margin take off what a candidate gives to everybody.
+the margin correct for a candidate's mean similarity to its neighbours.
 
-The rank of the right answer is 1 plus the number of wrong candidates that score as high or higher. **Ties count against
-us**: a collapsed encoder that gives every sentence the same vector must not score 100%. Scores closer than rounding
-(1e-6 in float32) are ties.
+The rank of the right answer is 1 plus the number of wrong candidates that score as high or higher. **Ties count as
+errors**: a collapsed encoder with the same vector for every sentence must not score 100%. Scores that differ by less
+than rounding (1e-6 in float32) are ties.
 
-Sentences that occur twice are a trap of the same kind: both have the same vector, so the right one cannot be told from
-its copy. Pass the texts as `keys_x` and `keys_y`; a copy of a right answer is then right as well.
+Duplicate sentences are a similar trap: both have the same vector, so the right one cannot be distinguished from its
+copy. Pass the texts as `keys_x` and `keys_y`; a copy of a right answer then counts as right.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ from isogloss.measures.statistics import Interval, mean_interval, wilson_interva
 METHODS = ("cosine", "centred", "csls", "centred-csls", "margin")
 INDUCTION_METHODS = ("cosine", "csls")
 
-# Scores held at once: 128 MiB in float32. Larger blocks are hardly faster, and smaller ones starve the matrix product.
+# Scores in memory at a time: 128 MiB in float32. Larger blocks are hardly faster, smaller ones slow the matrix product.
 SCORES_AT_ONCE = 2**25
 
-# Cosines that are held to be read several times: 16 MiB in float32.
+# Largest matrix of cosines that is kept and reused: 16 MiB in float32.
 MOST_HELD_COSINES = 2**22
 
 # Cosines of unit vectors that differ by less than this are equal up to rounding.
@@ -52,11 +52,11 @@ TIE = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 @dataclass(frozen=True, eq=False)
 class Scoring:
-    """What a block of scores is made of.
+    """The inputs from which blocks of scores are computed.
 
     Unit rows `x` (n, d) and `y` (m, d) and, for CSLS and the margin, `near`: the mean cosine of each row to its k
-    nearest in the other set, (n,) and (m,). `form` is "cosine", "csls" or "margin". `cosines` (n, m), where they are
-    held, are not computed again.
+    nearest in the other set, (n,) and (m,). `form` is "cosine", "csls" or "margin". `cosines` (n, m), if given, are not
+    computed again.
     """
 
     x: Tensor
@@ -66,18 +66,18 @@ class Scoring:
     cosines: Tensor | None = None
 
     def flipped(self) -> "Scoring":
-        """The same scores with queries and candidates exchanged."""
+        """Exchange queries and candidates."""
         near = None if self.near is None else self.near[::-1]
         cosines = None if self.cosines is None else self.cosines.T.contiguous()
         return Scoring(self.y, self.x, self.form, near, cosines)
 
     def adjust(self, cosines: Tensor, rows: Tensor, columns: Tensor | slice) -> Tensor:
-        """Turn cosines of these rows of x and of y into scores, in place; the indices broadcast to their shape."""
+        """Convert cosines of these rows of x and y into scores, in place; the indices broadcast to their shape."""
         if self.near is not None:
             near_x, near_y = self.near[0][rows], self.near[1][columns]
             if self.form == "csls":
                 return cosines.mul_(2).sub_(near_x).sub_(near_y)
-            # Where neighbours point away from each other the divisor would turn negative and reverse the order.
+            # With negative mean cosines the divisor would be negative and reverse the order.
             return cosines.div_(((near_x + near_y) / 2).clamp(min=torch.finfo(near_x.dtype).eps))
         return cosines
 
@@ -88,13 +88,13 @@ def scoring(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10) -> Sco
 
 
 def centres(method: str) -> bool:
-    """Whether a method subtracts each set's mean; an unknown one is refused."""
+    """Whether a method subtracts each set's mean; raises for an unknown one."""
     require(method in METHODS, f"unknown retrieval method {method!r}; known are {', '.join(METHODS)}")
     return method.startswith("centred")
 
 
 def cosine_scoring(x: Tensor, y: Tensor, *, centred: bool = False) -> Scoring:
-    """Cosines between x (n, d) and y (m, d), which the scores of every method are made of."""
+    """Prepare cosines between x (n, d) and y (m, d), from which the scores of every method are computed."""
     x, y = matrix(x, name="x"), matrix(y, name="y")
     same_width(x, y, "vectors to compare need the same width")
     if x.dtype != y.dtype:
@@ -104,9 +104,9 @@ def cosine_scoring(x: Tensor, y: Tensor, *, centred: bool = False) -> Scoring:
 
 
 def adjusted(plain: Scoring, *, method: str, k: int = 10, whole: Scoring | None = None) -> Scoring:
-    """A method's scores from its cosines; `k` neighbours for CSLS and the margin.
+    """Prepare a method's scores from its cosines; `k` neighbours for CSLS and the margin.
 
-    whole: scores of all queries, by which hubs are judged where `plain` has some of them.
+    whole: scores of all queries, used for the hub correction if `plain` has only some of them.
     """
     require(k >= 1, f"k must be at least 1, not {k}")
     form = method.removeprefix("centred-").replace("centred", "cosine")
@@ -117,15 +117,15 @@ def adjusted(plain: Scoring, *, method: str, k: int = 10, whole: Scoring | None 
 
 
 def unit_rows(x: Tensor) -> Tensor:
-    """Rows of `x` (n, d) divided by their lengths; rows of zeros stay zero."""
+    """Divide the rows of `x` (n, d) by their norms; rows of zeros remain zero."""
     return x / x.norm(dim=1, keepdim=True).clamp(min=torch.finfo(x.dtype).tiny)
 
 
 def score_blocks(scores: Scoring, rows: Tensor | None = None) -> Iterator[tuple[Tensor, Tensor]]:
-    """The scores of the queries `rows` (all if None), some at a time: yields (row numbers (b,), scores (b, m)).
+    """The scores of the queries `rows` (all if None), in blocks: yields (row indices (b,), scores (b, m)).
 
-    The scores are written into one buffer that is used again for the next block; whoever consumes them may overwrite
-    them and must not keep them. (Fresh memory for each block costs as much time as the product itself.)
+    The scores are written into one buffer that is reused for the next block; the caller may overwrite them and must not
+    keep them. (Allocating memory for each block takes as much time as the product itself.)
     """
     m = scores.y.shape[0]
     rows = torch.arange(scores.x.shape[0], device=scores.x.device) if rows is None else rows
@@ -141,7 +141,7 @@ def score_blocks(scores: Scoring, rows: Tensor | None = None) -> Iterator[tuple[
 
 
 def top(scores: Scoring, rows: Tensor | None = None, *, k: int) -> tuple[Tensor, Tensor]:
-    """The `k` best candidates of each query: (scores (q, k), candidate numbers (q, k)), best first."""
+    """The `k` best candidates of each query: (scores (q, k), candidate indices (q, k)), best first."""
     k = min(k, scores.y.shape[0])
     best = [tile.topk(k) for _, tile in score_blocks(scores, rows)]
     return torch.cat([part.values for part in best]), torch.cat([part.indices for part in best])
@@ -150,15 +150,15 @@ def top(scores: Scoring, rows: Tensor | None = None, *, k: int) -> tuple[Tensor,
 def nearest(
     x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10, neighbours: int = 10, rows: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The `k` best candidates in y for the rows of x: scores (n, k) and row numbers of y (n, k), best first.
+    """The `k` best candidates in y for the rows of x: scores (n, k) and row indices of y (n, k), best first.
 
     Args:
         x: (n, d) queries.
         y: (m, d) candidates.
         method: one of `METHODS`.
-        k: how many candidates.
+        k: number of candidates.
         neighbours: the k of CSLS and the margin.
-        rows: restricts the queries, while hubs are still judged by all of x.
+        rows: restricts the queries, while the hub correction still uses all of x.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> nearest(x, x.flip(0), k=1)[1].flatten().tolist()
@@ -169,9 +169,9 @@ def nearest(
 
 
 def mutual(x: Tensor, y: Tensor, *, method: str = "csls") -> tuple[Tensor, Tensor]:
-    """Pairs that are each other's best: (pairs (p, 2) of row numbers into x and y, their scores (p,)), best first.
+    """Mutual nearest neighbours: (pairs (p, 2) of row indices of x and y, their scores (p,)), best first.
 
-    The word pairs that dictionary induction takes. x (n, d), y (m, d).
+    These are the word pairs used in dictionary induction. x (n, d), y (m, d).
     """
     scores = scoring(x, y, method=method)
     values, forward = (part[:, 0] for part in top(scores, k=1))
@@ -190,9 +190,9 @@ class Retrieval:
     """One direction of retrieval: `n` queries among `m` candidates.
 
     `p` maps k to the share of queries with a right answer among the first k, with a Wilson interval; `mrr` is the mean
-    of 1 / rank with a normal interval. Their floors are what random order gives (k / m where each query has one right
-    answer). `duplicates` counts candidates that repeat an earlier one. `queries` and `ranks` (n,) are the row numbers
-    and the ranks behind it all.
+    of 1 / rank with a normal interval. Their floors are those of a random order (k / m if each query has one right
+    answer). `duplicates` counts candidates that repeat an earlier one. `queries` and `ranks` (n,) are the row indices
+    and the ranks of the queries.
     """
 
     n: int
@@ -217,7 +217,7 @@ def retrieval(
 ) -> dict[str, float]:
     """P@k and mean reciprocal rank, averaged over both directions: {"p@1": ..., "p@5": ..., "p@10": ..., "mrr": ...}.
 
-    The arguments are those of `retrieve`, which has the two directions apart, with intervals and floors.
+    The arguments are those of `retrieve`, which returns both directions separately, with intervals and floors.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     >>> retrieval(x, 2 * x, ks=(1,))
@@ -231,8 +231,8 @@ def retrieval(
 def retrieve(x: Tensor, y: Tensor, *, method: str = "cosine", **options: Any) -> tuple[Retrieval, Retrieval]:
     """Retrieval from x (n, d) to y (m, d) and from y to x.
 
-    A query with several right answers counts by its best one, the others are not in its way. Rows without a right
-    answer are no queries, and remain candidates.
+    A query with several right answers is scored by its best one, and the others are ignored. Rows without a right
+    answer are not queries, but remain candidates.
 
     Args:
         x: (n, d) vectors of one language.
@@ -254,16 +254,16 @@ def retrieve_each(
     keys_x: Sequence[Hashable] | None = None,
     keys_y: Sequence[Hashable] | None = None,
 ) -> list[tuple[Retrieval, Retrieval]]:
-    """`retrieve` by each of several methods: these share the right pairs and, unless there are many, the cosines.
+    """`retrieve` by each of several methods, which share the right pairs and, if these fit into memory, the cosines.
 
     Args:
         x: (n, d) vectors of one language.
         y: (m, d) vectors of the other.
         methods: some of `METHODS`.
-        k: neighbours that CSLS and the margin look at.
-        ks: where precision is read.
-        gold: (p, 2) row numbers of x and y that are right; row i of x matches row i of y where it is None.
-        keys_x: labels of the rows of x, such as their texts: whatever carries the label of a right answer is right too.
+        k: number of neighbours in CSLS and the margin.
+        ks: the values of k at which precision is computed.
+        gold: (p, 2) right pairs of row indices of x and y; if None, row i of x matches row i of y.
+        keys_x: labels of the rows of x, such as their texts: every row with the label of a right answer is right too.
         keys_y: the same for y.
     """
     require(min(ks, default=1) >= 1, f"ks must be numbers of candidates from 1 on, not {tuple(ks)}")
@@ -299,7 +299,7 @@ def ranks(scores: Scoring, pairs: Tensor) -> tuple[Tensor, Tensor]:
     ends = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
     for rows, tile in score_blocks(scores, queries):
         first, last = int(ends[done]), int(ends[done + rows.numel()])
-        # Right answers are never in each other's way.
+        # Other right answers do not count as wrong candidates.
         tile[query[first:last] - done, pairs[first:last, 1]] = -torch.inf
         # Comparing in place and adding floats is many times faster than adding booleans; exact below 2^24.
         above.append(tile.ge_(least[done : done + rows.numel(), None]).sum(dim=1).long())
@@ -315,7 +315,7 @@ def right_pairs(
     keys_x: Sequence[Hashable] | None = None,
     keys_y: Sequence[Hashable] | None = None,
 ) -> Tensor:
-    """All right pairs (p, 2): the diagonal or `gold`, extended to items that carry the same key."""
+    """All right pairs (p, 2): the diagonal or `gold`, extended to items with the same key."""
     for name, keys, rows in (("keys_x", keys_x, n), ("keys_y", keys_y, m)):
         if keys is not None and len(keys) != rows:
             raise InputError(f"{name} has {len(keys)} labels for {rows} items; give one label an item")
@@ -338,13 +338,13 @@ def right_pairs(
 
 
 def _distinct(pairs: Tensor, m: int) -> Tensor:
-    """Every pair (p, 2) of a query and one of `m` candidates once, sorted by query and candidate, on the CPU."""
+    """Distinct pairs (p, 2) of a query and one of `m` candidates, sorted by query and candidate, on the CPU."""
     numbers = torch.unique(pairs[:, 0].cpu() * m + pairs[:, 1].cpu())  # many times faster than by rows
     return torch.stack([numbers // m, numbers % m], dim=1)
 
 
 def _rows_of(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
-    """The rows that carry each key."""
+    """The rows with each key."""
     rows: dict[Hashable, list[int]] = defaultdict(list)
     for i, key in enumerate(keys):
         rows[key].append(i)
@@ -352,7 +352,7 @@ def _rows_of(keys: Sequence[Hashable]) -> dict[Hashable, list[int]]:
 
 
 def _repeats(y: Tensor, keys: Sequence[Hashable] | None) -> int:
-    """How many items repeat an earlier one: by key, or else by having the very same vector."""
+    """The number of items that repeat an earlier one, by key or, without keys, by equal vectors."""
     if keys is not None:
         return len(keys) - len(set(keys))
     rows = y.detach().float().cpu().contiguous().numpy()
@@ -362,11 +362,11 @@ def _repeats(y: Tensor, keys: Sequence[Hashable] | None) -> int:
 def one_way(
     scores: Scoring, pairs: Tensor, ks: Sequence[int], *, duplicates: int = 0, names: Tensor | None = None
 ) -> Retrieval:
-    """Judge the right pairs (p, 2) of queries and candidates; names: the row numbers that queries are called by."""
+    """Evaluate the right pairs (p, 2) of queries and candidates; names: row indices to report for the queries."""
     queries, rank = ranks(scores, pairs)
     n, m = queries.numel(), scores.y.shape[0]
-    # Chance, P@k and MRR of a random order of the candidates: a query with g right answers has none among the first r
-    # with probability prod_{t < r} (m - g - t) / (m - t). Averaged over the queries, which have (q,) right ones each.
+    # Floors: P@k and MRR of a random order of the candidates. A query with g right answers has none among the first r
+    # with probability prod_{t < r} (m - g - t) / (m - t). Averaged over the queries, with (q,) right answers each.
     answers = torch.unique_consecutive(_distinct(pairs, m)[:, 0], return_counts=True)[1]
     sizes, counts = torch.unique(answers, return_counts=True)
     passed = torch.arange(m, dtype=torch.float64)
@@ -423,9 +423,9 @@ for _name, _title, _explanation in (
 def mexa(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10) -> float:
     """The share of pairs whose cosine is the largest of its row and of its column in the matrix of all cosines.
 
-    x (n, d), y (n, d), whose rows correspond. The paper takes cosines of vectors as they are, of a decoder's last token
-    or of its tokens weighted by position (`vectors(..., pooling="last")`, `"weighted"`), and the mean or the largest
-    value over layers. Ties count against us. The matrix is made block by block and never kept.
+    x (n, d), y (n, d), whose rows correspond. The paper uses cosines of uncentred vectors, of a decoder's last token or
+    of its tokens weighted by position (`vectors(..., pooling="last")`, `"weighted"`), and the mean or the largest value
+    over layers. Ties count as errors. The matrix is computed in blocks and never kept.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> mexa(x, x), round(mexa(x, torch.tensor([[1.0, 0.1], [0.0, 1.0], [1.0, 0.0]])), 4)
@@ -437,7 +437,7 @@ def mexa(x: Tensor, y: Tensor, *, method: str = "cosine", k: int = 10) -> float:
 def both_ways(there: Retrieval, back: Retrieval) -> Interval:
     """MEXA from the two directions of a retrieval whose rows correspond: the share of items found first in both.
 
-    With a Wilson interval. The floor is what scores in random order give: a pair is the largest of 2 n - 1.
+    It has a Wilson interval. The floor is that of scores in random order: a pair is the largest of 2 n - 1.
     """
     return wilson_interval(int(((there.ranks == 1) & (back.ranks == 1)).sum()), there.n, floor=1 / (2 * there.n - 1))
 
@@ -453,16 +453,16 @@ def both_ways(there: Retrieval, back: Retrieval) -> Interval:
     paper="Artetxe & Schwenk 2019; Chen et al. 2023, xSIM++",
 )
 def xsim(x: Tensor, y: Tensor, *, negatives: Tensor | None = None, k: int = 4) -> float:
-    """The error of looking up the translations of x (n, d) in y (n, d), in one direction.
+    """The error of retrieving the translations of x (n, d) from y (n, d), in one direction.
 
-    As in LASER: of the k candidates with the largest cosines the one with the largest ratio margin is taken. It is an
-    error if that is not the right one, or if another of them has the same margin.
+    As in LASER, the ratio margin ranks only the k candidates with the largest cosines. It is an error if the right one
+    is not the first of these, or if another has the same margin.
 
     Args:
-        x: (n, d) sentences to look up.
-        y: (n, d) their translations, row by row.
-        negatives: (m, d) more candidates, none of them right: altered translations make it xSIM++.
-        k: candidates that are compared, and neighbours that the margin looks at.
+        x: (n, d) sentences, the queries.
+        y: (n, d) their translations, in corresponding rows.
+        negatives: (m, d) additional wrong candidates: with altered translations this is xSIM++.
+        k: number of candidates that are ranked, and of neighbours in the margin.
 
     >>> x = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
     >>> xsim(x, x, k=1), xsim(x, x, negatives=torch.tensor([[0.0, 1.0]]), k=1)
@@ -488,15 +488,15 @@ def xsim(x: Tensor, y: Tensor, *, negatives: Tensor | None = None, k: int = 4) -
 def induction(
     x: Tensor, y: Tensor, gold: Tensor, *, method: str = "csls", k: int = 10, ks: tuple[int, ...] = (1, 5, 10)
 ) -> Retrieval:
-    """Dictionary induction: find the translations of the words that have one in `gold` among all of y.
+    """Dictionary induction: retrieve the translations of the words in `gold` from all of y.
 
     As in MUSE (Conneau et al. 2018): the queries are the source words of a test dictionary, the candidates the *whole*
-    target vocabulary, and a query is right at k if any of its translations is among the first k. CSLS takes off what a
-    candidate gives to everybody, which is judged by the whole source vocabulary.
+    target vocabulary, and a query is right at k if any of its translations is among the first k. CSLS corrects for the
+    mean similarity of a candidate to its nearest words in the whole source vocabulary.
 
-    x (n, d) and y (m, d) are the vocabularies in one space, the source mapped. gold: pairs of row numbers (p, 2). Ties
-    count against us. Scores are made block by block, and only of
-    the queries; CSLS besides looks at all pairs once, for the k nearest source words of every candidate.
+    x (n, d) and y (m, d) are the vocabularies in one space, the source mapped. gold: pairs of row indices (p, 2). Ties
+    count as errors. Scores are computed in blocks, and only for the queries; CSLS also computes all pairs once, for the
+    k nearest source words of every candidate.
 
     >>> x = torch.tensor([[1.0, 0.1], [0.1, 1.0], [-1.0, 0.0]])
     >>> induction(x, x.flip(0), torch.tensor([[0, 2], [1, 1]]), ks=(1,)).p[1].value

@@ -1,34 +1,34 @@
 r"""Scores of tasks: accuracy, spans of named entities, answers to questions; each as counts that can be resampled.
 
-Accuracy is right answers over all, F1 of spans is twice the right ones over those guessed and those there, and neither
-is the mean of its values in single sentences. A score therefore keeps a row of counts for every example:
+Accuracy is the number of correct answers over all, F1 of spans is twice the correct spans over the predicted plus the
+gold ones, and neither is the mean of its values in single sentences. A score therefore keeps counts for every example:
 
     value = ratio(sum of the rows)
 
-and the bootstrap draws examples with replacement, adds up their rows and forms the ratio anew (Efron 1979). Examples
-are what was sampled from a language, so they are drawn whole: the words of a sentence are not independent.
+and the bootstrap draws examples with replacement, sums their rows and forms the ratio again (Efron 1979). Examples are
+the sampling unit, so they are drawn as a whole: the words of a sentence are not independent.
 
-**Spans** follow the rules of `conlleval` (seqeval's default mode). A sentence's tags are `O`, `B-X` (a span of type X
-begins) and `I-X` (it goes on). What a classifier guesses for each word by itself need not be well formed:
+**Spans** follow the rules of `conlleval` (seqeval's default mode). A sentence's tags are `O`, `B-X` (the first word of
+a span of type X) and `I-X` (a later word). The predictions of a word classifier need not be well formed:
 
     a span begins   at B-X; at I-X after O, at the start, or after another type
     a span ends     before the next beginning, before O, at the end
 
-A guessed span is right if a gold span has the same words and the same type.
+A predicted span is correct if a gold span has the same words and the same type.
 
 **Answers** are compared by exact match and F1 of words after normalisation, as published with SQuAD and MLQA. SQuAD
 (Rajpurkar et al. 2016) compares answers in lower case, without punctuation and English articles. MLQA (Lewis et al.
-2020) made that a rule for each of its seven languages, which is what is done here:
+2020) defines rules for each of its seven languages, which are used here:
 
 | step | rule |
 |---|---|
 | case | lower |
 | punctuation | every character of a Unicode category P, and ASCII's own, is removed |
 | articles | those of the language: `ARTICLES` |
-| words | what spaces separate; in Chinese every ideograph from U+4E00 to U+9FA5 is a word |
+| words | separated by spaces; in Chinese every ideograph from U+4E00 to U+9FA5 is a word |
 
-A language that MLQA does not have loses no articles, and its words are what spaces separate. The published rule for
-Arabic removes the letters of the article wherever they stand, inside words too; it is used, for the numbers to compare.
+For a language that is not in MLQA, no articles are removed, and words are separated by spaces. The published rule for
+Arabic removes the letters of the article everywhere, even inside words; it is kept so that numbers are comparable.
 """
 
 import re
@@ -46,7 +46,7 @@ from isogloss.measures.registry import score
 from isogloss.measures.statistics import PARTS
 
 DRAWS = 1000
-AT_ONCE = 2**23  # weights of draws that are held together
+AT_ONCE = 2**23  # bootstrap weights in memory at a time
 OUTSIDE = "O"
 Labelled = tuple[int, int, str]  # first word, word after the last, type
 Mixed = Literal["split", "last"]
@@ -64,7 +64,7 @@ _IDEOGRAPH = re.compile("([\u4e00-\u9fa5])")
 
 
 def share(sums: np.ndarray) -> np.ndarray:
-    """(..., 2): how many were right, out of how many; 0 of 0 is nan.
+    """The ratio of sums (..., 2) of correct and all items -> (...); 0 / 0 is NaN.
 
     >>> float(share(np.array([3, 4])))
     0.75
@@ -74,9 +74,9 @@ def share(sums: np.ndarray) -> np.ndarray:
 
 
 def f1(sums: np.ndarray) -> np.ndarray:
-    """(..., 3): right, guessed, there. 2 right / (guessed + there), the harmonic mean of precision and recall.
+    """F1 of sums (..., 3) of correct, predicted and gold spans -> (...): 2 correct / (predicted + gold).
 
-    0 / 0 is 0, as in `conlleval`.
+    This is the harmonic mean of precision and recall; 0 / 0 is 0, as in `conlleval`.
 
     >>> float(f1(np.array([1, 2, 2])))
     0.5
@@ -90,8 +90,8 @@ def f1(sums: np.ndarray) -> np.ndarray:
 class Score:
     """One score of a model on a test set.
 
-    counts: (examples, c), float64; its last column is what `n` counts (answers, words, spans that are there). ratio:
-    (..., c) -> (...), from sums of counts to the value. floor: what guessing scores, where that was measured.
+    counts: (examples, c), float64; `n` is the sum of its last column (answers, words, gold spans). ratio: (..., c) ->
+    (...), from sums of counts to the value. floor: the score expected by chance, if it was measured.
 
     >>> score = Score(np.array([[1, 1], [0, 1], [1, 1], [1, 1]]))
     >>> score.value, score.n
@@ -109,12 +109,12 @@ class Score:
 
     @property
     def n(self) -> int:
-        """What the score is out of."""
+        """The number of items behind the score."""
         return round(float(self.counts[:, -1].sum()))
 
 
 def left_out(score: Score) -> np.ndarray:
-    """Values of the score without each of `PARTS` parts of neighbouring examples in turn, (parts,).
+    """Values of the score without each of `PARTS` parts of consecutive examples in turn, (parts,).
 
     >>> left_out(Score(np.array([[1, 1], [0, 1]] * 20))).round(3).tolist() == [0.5] * 20
     True
@@ -145,7 +145,7 @@ def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:
 
 @score("accuracy", "Accuracy", "The share of answers that are right: labels of pairs, or tags of words.")
 def accuracy(gold: Sequence[Hashable], guess: Sequence[Hashable]) -> float:
-    """Share of the items whose guessed label is the gold one.
+    """Share of the items whose predicted label is the gold one.
 
     >>> accuracy(["yes", "no", "no", "yes"], ["yes", "no", "yes", "yes"])
     0.75
@@ -156,11 +156,10 @@ def accuracy(gold: Sequence[Hashable], guess: Sequence[Hashable]) -> float:
 
 
 def repair_bio(tags: Sequence[str], *, mixed: Mixed = "split") -> list[str]:
-    """The same spans in well-formed tags: every span begins with B and has one type.
+    """Rewrite tags with the same spans in well-formed BIO: every span begins with B and has one type.
 
-    An I-X with no span before it becomes B-X. mixed: what becomes of I-Y right after a span of type X. "split": a new
-    span begins there, as `conlleval` counts it. "last": the whole stretch becomes one span of the type it ends with,
-    the rule of wu2020's code.
+    An I-X without a span before it becomes B-X. mixed: the rule for I-Y right after a span of type X. "split": a new
+    span begins there, as in `conlleval`. "last": both become one span with the last type, as in wu2020's code.
 
     >>> repair_bio(["O", "I-PER", "I-LOC", "O"])
     ['O', 'B-PER', 'B-LOC', 'O']
@@ -177,7 +176,7 @@ def repair_bio(tags: Sequence[str], *, mixed: Mixed = "split") -> list[str]:
 def spans(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
     """The spans of one sentence, in order: (first word, word after the last, type), by the rules of `conlleval`.
 
-    With mixed="last" another type does not end a span, which then has the type of its last word (see `repair_bio`).
+    With mixed="last" a different type does not end a span, which then has the type of its last word (`repair_bio`).
 
     >>> spans(["B-PER", "I-PER", "O", "I-LOC", "B-LOC"])
     [(0, 2, 'PER'), (3, 4, 'LOC'), (4, 5, 'LOC')]
@@ -196,9 +195,9 @@ def spans(tags: Sequence[str], *, mixed: Mixed = "split") -> list[Labelled]:
 
 
 def span_counts(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> np.ndarray:
-    """Count the spans of each sentence of tags -> (sentences, 3): spans on which both agree, guessed and gold ones.
+    """Count the spans of each sentence of tags -> (sentences, 3): correct, predicted and gold spans.
 
-    Their sums over sentences are what `f1`, and `share` for precision (columns 0, 1) and recall (0, 2), are made of.
+    From their sums over sentences, `f1` is computed, and with `share` precision (columns 0, 1) and recall (0, 2).
 
     >>> span_counts([["B-PER", "I-PER", "O"]], [["B-PER", "I-PER", "B-LOC"]]).tolist()
     [[1, 2, 1]]
@@ -237,7 +236,7 @@ def _same_length(gold: Sequence[object], guess: Sequence[object], what: str) -> 
 
 
 def normalise_answer(text: str, language: str = "en") -> str:
-    """An answer as it is compared: words with single spaces between them.
+    """Normalise an answer for comparison: words separated by single spaces.
 
     language: a canonical code, as `isogloss.text.languages.plain` gives it (`zh` for `cmn` and `zh-TW`).
 
@@ -262,7 +261,7 @@ def normalise_answer(text: str, language: str = "en") -> str:
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
 )
 def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
-    """1 if the guess equals one of the gold answers after normalisation, otherwise 0.
+    """1 if the prediction equals one of the gold answers after normalisation, otherwise 0.
 
     >>> exact_match(["the Eiffel Tower", "Paris"], "Eiffel Tower.")
     1.0
@@ -279,10 +278,10 @@ def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> flo
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
 )
 def answer_f1(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
-    """The highest F1 of the guess's words with those of a gold answer.
+    """The highest F1 of the predicted words over the gold answers.
 
-    With c words in common, each as often as both have it: F1 = 2 c / (words of one + words of the other), and 0 if
-    there are none in common, also where both are empty after normalisation.
+    With c common words, counted with multiplicity, F1 = 2 c / (words of one + words of the other), and 0 if there are
+    none, even if both are empty after normalisation.
 
     >>> answer_f1(["the Eiffel Tower in Paris"], "Eiffel Tower")
     0.6666666666666666

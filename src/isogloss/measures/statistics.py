@@ -1,6 +1,6 @@
-"""Intervals, means over seeds and the correlation of curves: the one place where uncertainty is computed.
+"""Intervals, means over seeds and the correlation of curves: all computation of uncertainty.
 
-What an interval is over decides how it is computed:
+How an interval is computed depends on what it is taken over:
 
 | over | what varies | interval |
 |---|---|---|
@@ -9,12 +9,12 @@ What an interval is over decides how it is computed:
 | items, a proportion | the sentences or words of the test | Wilson's score interval: `wilson_interval` |
 | items, a mean | the same | normal interval: `mean_interval` |
 | items, a ratio of counts | the same | percentiles of a bootstrap: `percentile_interval` |
-| blocks of items | the same, where items cannot be drawn anew | jackknife: `jackknife_interval`, `ratio_interval` |
+| blocks of items | the same, if items cannot be resampled | jackknife: `jackknife_interval`, `ratio_interval` |
 | layers | which layers are compared | Fisher's interval of fewer, independent layers: `correlation` |
 
-With three seeds a t interval reaches 4.3 standard errors to either side, and that is right: three runs say little about
-a fourth. A single seed has no interval. An interval over seeds says nothing of other sentences, and one over sentences
-nothing of other runs: `docs/statistics.md` has simulations of how often each covers what it is taken for.
+With three seeds a t interval extends 4.3 standard errors to either side, as it should: three runs say little about a
+fourth. A single seed has no interval. An interval over seeds does not generalise to other sentences, nor one over
+sentences to other runs: `docs/statistics.md` has simulations of how often each covers the value it is taken for.
 """
 
 import math
@@ -35,11 +35,11 @@ Scale = Literal["linear", "log", "fisher"]
 Seeds = Mapping[int, float]  # seed -> value
 Kind = Literal["spearman", "pearson"]
 CONFIDENCE = 0.95  # of every interval
-NORMAL = float(special.ndtri((1 + CONFIDENCE) / 2))  # standard errors that a normal interval reaches
-MANY = 1e9  # degrees of freedom with which Student's t is the normal distribution
-PARTS = 20  # of the items, each of which is left out in turn
+NORMAL = float(special.ndtri((1 + CONFIDENCE) / 2))  # half-width of a normal interval in standard errors
+MANY = 1e9  # degrees of freedom at which Student's t equals the normal distribution
+PARTS = 20  # parts of the items, each of which is left out in turn
 LEAST_LAYERS = 4  # for the interval of a correlation
-# To a scale on which errors are about normal, and back: ratios and perplexities, correlations.
+# Transformations to a scale with nearly normal errors, and back: for ratios and perplexities, and for correlations.
 SCALES: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "linear": (np.asarray, np.asarray),
     "log": (np.log, np.exp),
@@ -52,15 +52,15 @@ SCALES: Mapping[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 @dataclass(frozen=True)
 class Interval:
-    """A number with its interval: what a row of the table needs, `row("cka", interval, layer=3)`.
+    """A number with its interval, as a row of the table needs it: `row("cka", interval, layer=3)`.
 
     Attributes:
         value: the estimate.
-        low: lower end of its interval; NaN, as `high`, where there are too few values for one.
+        low: lower end of its interval; NaN, like `high`, if there are too few values for one.
         high: upper end of its interval.
         n: the number of values or items behind it.
-        floor: what chance gives, where that is known.
-        parts: the value without each of at most `PARTS` parts of the items, where they were left out in turn.
+        floor: the value expected by chance, if known.
+        parts: the value without each of at most `PARTS` parts of the items, if they were left out in turn.
     """
 
     value: float
@@ -76,7 +76,7 @@ class Interval:
         return not math.isnan(self.low)
 
     def say(self, form: Callable[[float], str]) -> str:
-        """The mean, and the interval in brackets where there is one; `form` writes a number."""
+        """The mean, and the interval in brackets if there is one; `form` formats a number."""
         return form(self.value) + (f" [{form(self.low)}, {form(self.high)}]" if self.known else "")
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class Interval:
         return self.say(lambda value: f"{value:.3f}")
 
     def clipped(self, least: float = 0.0, most: float = 1.0) -> "Interval":
-        """The same with an interval that does not leave the range [least, most] of the measure.
+        """Clip the interval to the range [least, most] of the measure.
 
         >>> clipped = Interval(0.4, -0.2, 1.1).clipped(0.0, 1.0)
         >>> clipped.low, clipped.high
@@ -114,14 +114,14 @@ def mean_over_seeds(values: Seeds | Sequence[float] | Floats, *, least: int = 2,
     """Compute the mean of one value per seed with Student's t interval of the mean.
 
     Args:
-        values: seed -> value, or the values one after another. NaN is a seed without a value: it is left out.
-        least: the fewest seeds that have an interval; with fewer of them low and high are NaN. Two is the fewest for
-            which a t interval is defined; claims of papers are judged with three or more.
-        scale: "log" takes mean and interval of the logarithms and raises them again (a geometric mean): for ratios and
+        values: seed -> value, or a sequence of values. NaN is a seed without a value: it is left out.
+        least: minimum number of seeds for an interval; with fewer, low and high are NaN. A t interval needs at least
+            two; claims of papers are judged with three or more.
+        scale: "log" takes mean and interval of the logarithms and exponentiates them (a geometric mean): for ratios and
             perplexities.
 
     Returns:
-        The mean, the interval and the number of seeds. Without any seed everything is NaN.
+        The mean, the interval and the number of seeds. Without any seed all are NaN.
 
     >>> mean = mean_over_seeds({0: 1.0, 1: 2.0, 2: 3.0})
     >>> mean.value, round(mean.low, 3), round(mean.high, 3), mean.n
@@ -134,7 +134,7 @@ def mean_over_seeds(values: Seeds | Sequence[float] | Floats, *, least: int = 2,
 
 
 def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") -> dict[int, float]:
-    """Compare two conditions seed by seed: first - second ("log": first / second) of the seeds that both have.
+    """Compare two conditions seed by seed: first - second ("log": first / second) of the common seeds.
 
     A seed draws the same initial weights and batches in both conditions, so that the interval of the paired difference,
     `mean_over_seeds(paired_differences(a, b))`, is far narrower than the difference of two intervals.
@@ -149,9 +149,9 @@ def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") 
 def band(values: ArrayLike, *, scale: Scale = "linear") -> Band:
     """`mean_over_seeds` of a curve at each of its steps: (seeds, n) -> three times (n,).
 
-    scale: "log" takes mean and interval of the logarithms and raises them again (geometric mean), which keeps the band
-    of a perplexity above zero. NaN where a seed was not evaluated: there the others make the mean, so that a curve may
-    jump where a seed ends. Fewer than two seeds have no interval (NaN), none has no mean.
+    scale: "log" takes mean and interval of the logarithms and exponentiates them (geometric mean), which keeps the band
+    of a perplexity above zero. A step at which a seed was not evaluated is NaN: the mean is that of the other seeds, so
+    that a curve may jump where a seed ends. With fewer than two seeds the interval is NaN, with none also the mean.
 
     >>> curve = band([[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])
     >>> curve.mean.tolist(), curve.low.round(2).tolist(), curve.high.round(2).tolist()
@@ -164,7 +164,7 @@ def band(values: ArrayLike, *, scale: Scale = "linear") -> Band:
 
 
 def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
-    """How many standard errors a t interval reaches to either side, with so many degrees of freedom."""
+    """Half-width of a t interval in standard errors, with `freedom` degrees of freedom."""
     return float(special.stdtrit(min(freedom, MANY), (1 + confidence) / 2))
 
 
@@ -173,14 +173,14 @@ def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A value with its standard error, which has an interval of any confidence and a p value against any bound.
+    """A value with its standard error, for an interval of any confidence and a p value against any bound.
 
     Attributes:
         mean: the value on the scale.
-        error: its standard error on the scale; NaN where there are too few values for one.
+        error: its standard error on the scale; NaN if there are too few values.
         freedom: degrees of freedom of the error.
         n: the number of values behind it.
-        scale: a name of `SCALES`, on which the value is about normal.
+        scale: the name of `SCALES` on which the value is nearly normal.
     """
 
     mean: float
@@ -220,22 +220,22 @@ class Estimate:
 def two_way_mean(
     values: Seeds | Sequence[float] | Floats, without: ArrayLike | None = None, *, scale: Scale = "linear"
 ) -> Estimate:
-    """Compute the mean of one value per seed with its standard error over other seeds and other test items.
+    """Compute the mean of one value per seed with its standard error over both seeds and test items.
 
     With S seeds and B parts of the items, v_s is the value of seed s and v_sb that without part b. Seeds and parts are
-    crossed, as every seed answers the same items. The variance of the mean is A + I - R, where
+    crossed, because every seed is tested on the same items. The variance of the mean is A + I - R, where
 
     - A = sum_s (v_s - mean)^2 / (S (S - 1)) is that of a mean over seeds: training, and its noise on single items;
     - I, the delete-one-part jackknife of the mean over seeds, is that of the items, and the same noise once more;
-    - R, from what is left of v_sb after seed and part (its interaction), is that noise, which both have counted.
+    - R, from the interaction of seed and part in v_sb, is that noise, which both have counted.
 
     A + I - R is never taken below A or I. Its degrees of freedom are Satterthwaite's (1946), of A with S - 1 and of I
-    with B - 1. Where seeds happen to agree, these are too many, so the interval is never narrower than that of training
+    with B - 1. If seeds agree by chance, these are too many, so the interval is never narrower than that of training
     alone, of variance A - R with S - 1. Without parts this is Student's t over seeds.
 
     Args:
-        values: seed -> value, or the values one after another (S,). NaN is a seed without a value: it is left out.
-        without: the value of each seed without each part of the items, (S, B); None where items are not told apart.
+        values: seed -> value, or a sequence of values (S,). NaN is a seed without a value: it is left out.
+        without: the value of each seed without each part of the items, (S, B); None if items are not distinguished.
         scale: "log" for ratios and perplexities (a geometric mean), "fisher" for correlations.
 
     >>> two_way_mean([1.0, 2.0, 3.0]).interval().share
@@ -266,11 +266,11 @@ def two_way_mean(
 
 
 def holm_confidences(p_values: Sequence[float]) -> list[float]:
-    """The confidence of the interval of each of several contrasts, so that all are right together in 95 of 100 cases.
+    """The confidence of the interval of each of several contrasts, for a family-wise confidence of 95%.
 
     Holm (1979): the smallest of k p values is compared with 0.05 / k, the next with 0.05 / (k - 1) and so on, until one
-    is larger; that one and all after it are compared with the same share. A contrast whose p value is nan is not one of
-    the k, and its interval has the plain confidence.
+    is larger; that one and all larger ones are compared with the same level. A contrast whose p value is NaN is not one
+    of the k, and its interval has the plain confidence.
 
     >>> [round(1 - confidence, 4) for confidence in holm_confidences([0.03, 0.001, 0.4])]
     [0.025, 0.0167, 0.025]
@@ -291,10 +291,10 @@ def holm_confidences(p_values: Sequence[float]) -> list[float]:
 
 
 def wilson_interval(successes: int, n: int, *, floor: float = math.nan) -> Interval:
-    """A proportion of n >= 1 items with Wilson's score interval, which unlike the normal one is honest at 0 and 1.
+    """A proportion of n >= 1 items with Wilson's score interval, which unlike the normal one is valid at 0 and 1.
 
     The values of `scipy.stats.binomtest(successes, n).proportion_ci(method="wilson")`, without its test, which would
-    take most of the time where thousands of proportions are measured.
+    take most of the time for thousands of proportions.
 
     >>> wilson_interval(9, 10).share
     '0.900 [0.596, 0.982]'
@@ -307,14 +307,14 @@ def wilson_interval(successes: int, n: int, *, floor: float = math.nan) -> Inter
 
 
 def mean_interval(values: Tensor, *, floor: float = math.nan) -> Interval:
-    """The mean of `values` (n,) with its normal interval; fewer than two values have none."""
+    """The mean of `values` (n,) with its normal interval, NaN for fewer than two values."""
     n, mean = values.numel(), float(values.double().mean())
     reach = NORMAL * float(values.double().std()) / math.sqrt(n) if n > 1 else math.nan
     return Interval(mean, mean - reach, mean + reach, n, floor)
 
 
 def percentile_interval(values: Floats) -> tuple[float, float]:
-    """The percentile interval of the values (draws,) that a statistic takes on bootstrap samples.
+    """The percentile interval of the values (draws,) of a statistic on bootstrap samples.
 
     >>> percentile_interval(np.linspace(0, 1, 101))
     (0.025, 0.975)
@@ -328,9 +328,9 @@ def jackknife_interval(value: float, without: Tensor, *, n: int = 0, floor: floa
     """The interval around `value` of any statistic, from its values without each block in turn, (blocks,).
 
     Delete-one-block jackknife: with r_i the statistic without block i, the variance is (B - 1) / B * sum (r_i - mean
-    r)^2, and the interval is value -+ t times its root with B - 1 degrees of freedom. The statistic may be a mean of
-    several CKA values or a difference of two, which share their blocks: only so are layers compared on the same
-    sentences. NaN with fewer than 3 blocks.
+    r)^2, and the interval is value -+ t times its root with B - 1 degrees of freedom. The statistic may also be a mean
+    of several CKA values or a difference of two with the same blocks, which compares layers on the same sentences. NaN
+    with fewer than 3 blocks.
     """
     blocks = without.numel()
     if blocks < 3:
@@ -345,9 +345,9 @@ def ratio_interval(numerators: Tensor, denominators: Tensor, *, n: int = 0, floo
 
     Args:
         numerators: (blocks,), the sum of each block.
-        denominators: (blocks,); a block that adds nothing to it is left out.
-        n: the items behind the ratio.
-        floor: what chance gives.
+        denominators: (blocks,); a block with a denominator of 0 is left out.
+        n: the number of items behind the ratio.
+        floor: the value expected by chance.
 
     >>> ratio_interval(Tensor([2.0, 4.0, 3.0]), Tensor([1.0, 2.0, 1.0])).value
     2.25
@@ -363,26 +363,26 @@ def ratio_interval(numerators: Tensor, denominators: Tensor, *, n: int = 0, floo
 def correlation(x: ArrayLike, y: ArrayLike, *, kind: Kind = "spearman", ordered: bool = True) -> Interval:
     """Correlate two curves over layers, or curves of several languages pooled within the languages.
 
-    The correlation of two curves is easily overrated: neighbouring layers are alike, so thirteen layers are far fewer
-    than thirteen observations, and the curves of several languages share their layers. The interval is Fisher's, of as
-    many independent layers m as would vary as much (Bartlett 1935; Pyper & Peterman 1998):
+    The correlation of two curves is easily overestimated: neighbouring layers are similar, so thirteen layers are far
+    fewer than thirteen observations, and the curves of several languages share their layers. The interval is Fisher's,
+    for the effective number m of independent layers (Bartlett 1935; Pyper & Peterman 1998):
 
         1 / m = 1 / n + 2 / n sum_k (n - k) / n r_x(k) r_y(k),    k = 1 ... n / 3
 
-    where r(k) is a curve's correlation with itself k layers on. It reaches 1.96 sqrt(c / (m - 3)) to either side of
-    arctanh r, with c = 1.06 for ranks (Fieller et al. 1957) and 1 else, and is all of [-1, 1] where m is 3 or less. `n`
-    counts layers, whatever the number of languages. Curves that are smoother than random walks, such as two arcs,
-    still agree by chance more often than in 5 of 100 cases: `docs/statistics.md` has numbers.
+    where r(k) is a curve's autocorrelation at lag k. It extends 1.96 sqrt(c / (m - 3)) to either side of arctanh r,
+    with c = 1.06 for ranks (Fieller et al. 1957) and 1 otherwise, and is all of [-1, 1] if m is 3 or less. `n` counts
+    layers, whatever the number of languages. Curves that are smoother than random walks, such as two arcs, still agree
+    by chance in more than 5 of 100 cases: `docs/statistics.md` has numbers.
 
-    Curves of several languages are pooled by what happens within each: ranks or values less the language's own mean, so
-    that a language that is better everywhere adds nothing. NaN where a curve does not vary, and no interval from fewer
+    Curves of several languages are pooled within languages: ranks or values minus the language's own mean, so that a
+    language with better values at all layers adds nothing. NaN if a curve does not vary, and no interval from fewer
     than four layers.
 
     Args:
         x: (n,), or (languages, n) with the layers in order.
         y: the same shape.
         kind: "pearson" of the values, "spearman" of their ranks within each row.
-        ordered: whether neighbours are alike, as layers are; False for languages, which come in no order.
+        ordered: whether neighbours are similar, as layers are; False for languages, which have no order.
 
     >>> agreement = correlation([1, 2, 3, 5, 4, 2], [1, 3, 4, 6, 5, 2], ordered=False)
     >>> agreement.share, agreement.n
@@ -395,7 +395,7 @@ def correlation(x: ArrayLike, y: ArrayLike, *, kind: Kind = "spearman", ordered:
     if not all(np.isfinite(side).all() for side in sides):
         raise InputError("curves to correlate must be finite; leave out layers that were not measured")
     if kind == "spearman":
-        from scipy.stats import rankdata  # every command would wait a quarter of a second for it
+        from scipy.stats import rankdata  # the import takes a quarter of a second, which most commands do not need
 
         sides = [cast(Floats, rankdata(side, axis=1)) for side in sides]
     first, second = (side - side.mean(axis=1, keepdims=True) for side in sides)

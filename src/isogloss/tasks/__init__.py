@@ -1,6 +1,6 @@
-"""Tasks: what a head on the stack is trained for in one language and tested on in others; one file each.
+"""Tasks: a head on the stack is trained in one language and tested in others; one file for each task.
 
-`TASKS` has every `Task` that a module of this folder defines, by its name.
+`TASKS` contains every `Task` that a module of this folder defines, by its name.
 """
 
 from importlib import import_module
@@ -14,7 +14,7 @@ TASKS = {task.name: task for module in _MODULES for task in vars(module).values(
 
 
 def find_task(name: str) -> Task:
-    """The task of this name.
+    """Look up a task by its name.
 
     >>> find_task("nli").main
     'accuracy'

@@ -1,8 +1,8 @@
 """The frozen lower part of a model, computed once: the states of its last cut for every item.
 
 With embeddings and blocks 1 to n frozen and their dropout off, the states of cut n are the same in every epoch, for
-every learning rate and every seed. Kept in memory (the GPU's, where it has room) or else in a file that is mapped, they
-take the place of the text, and only the blocks above are run:
+every learning rate and every seed. They are kept in memory (the GPU's, if they fit) or in a memory-mapped file and
+replace the text as input, so that only the blocks above are run:
 
     bytes = tokens x width x 2 or 4
 """
@@ -23,14 +23,14 @@ from isogloss.tasks.task import Items
 from isogloss.text.batches import batch_tokens, group
 from isogloss.training.probes import arithmetic
 
-SHARE = 0.5  # of the memory that is free, for one prefix
+SHARE = 0.5  # largest share of the free memory for one prefix
 
 
 @dataclass(frozen=True)
 class Prefix:
-    """States of one cut: kept (tokens, width), those of these items end to end.
+    """States of one cut: kept (tokens, width), those of the items' concatenated tokens.
 
-    turn: what is done to states, (tokens, width), before they are handed out: a map into another model's space.
+    turn: applied to states, (tokens, width), before they are returned: a map into another model's space.
     """
 
     cut: int
@@ -39,12 +39,12 @@ class Prefix:
     turn: Callable[[Tensor], Tensor] | None = None
 
     def states(self, chosen: Sequence[int] | np.ndarray, device: torch.device) -> Tensor:
-        """The states of some items, end to end, in float32: (tokens, width)."""
+        """The states of the selected items, concatenated, in float32: (tokens, width)."""
         tokens = torch.from_numpy(self.items.tokens(chosen))
         return self.at(tokens.to(self.kept.device, non_blocking=True), device)
 
     def at(self, tokens: Tensor, device: torch.device | None = None) -> Tensor:
-        """The states of some tokens, by their numbers in all items, in float32: (...) -> (..., width)."""
+        """The states of tokens, by their indices in all items, in float32: (...) -> (..., width)."""
         states = self.kept[tokens].to(device or self.kept.device, non_blocking=True).float()
         return states if self.turn is None else self.turn(states.flatten(0, -2)).view(states.shape)
 
@@ -54,9 +54,9 @@ def read_prefix(
 ) -> Prefix:
     """Run every item through the frozen layers once, in evaluation mode.
 
-    dtype: of autocast; in bfloat16 the states are kept so, too. file: where they go if memory has no room for them
-    (`home_of`); one that is there already is taken as it is, so its name must tell the model, the cut and the text. The
-    precision is added to that name, because a run may be resumed on a device with another one.
+    dtype: of autocast, and of the stored states. file: where they are stored if they do not fit into memory
+    (`home_of`); an existing one is used unchecked, so its name must identify the model, the cut and the text. The dtype
+    is added to the name, because a run may be resumed on a device with another one.
     """
     home, kind, shape = home_of(stack, items, dtype), dtype or torch.float32, (len(items.ids), stack.width)
     if file is None or home is not None:
@@ -86,13 +86,13 @@ def _fill(stack: Stack, items: Items, cut: int, *, room: Tensor, dtype: torch.dt
 
 
 def home_of(stack: Stack, items: Items, dtype: torch.dtype | None) -> torch.device | None:
-    """Where the states of one cut have room: on the stack's GPU, in the machine's memory, or nowhere."""
+    """The device on which the states of one cut fit: the stack's GPU, the CPU, or None."""
     size, homes = len(items.ids) * stack.width * (dtype or torch.float32).itemsize, (stack.device, torch.device("cpu"))
     return next((home for home in homes if size < SHARE * free_bytes(home)), None)
 
 
 def free_bytes(device: torch.device) -> float:
-    """Bytes of memory that are free on a GPU, or free or could be in the machine; 0 of a device that does not say."""
+    """Bytes of memory available on a GPU or in the machine; 0 for a device that does not report it."""
     if device.type == "cpu":
         return float(psutil.virtual_memory().available)
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0

@@ -1,14 +1,14 @@
-"""A head on a stack, in training and in use: items in, the task's scores out.
+"""A head on a stack, for training and prediction: items in, the task's scores out.
 
-The stack runs over the tokens of a batch of items: end to end or padded, as it does everywhere, or, where a GPU trains,
-laid out several to a row in few shapes, so that whole updates can be captured. The states of the top cut (after the
-last norm, where there is one) are gathered at the items' places; the head sees only those:
+The stack runs over the tokens of a batch of items: packed or padded, as everywhere, or, in training on a GPU, laid out
+several to a row in few shapes, so that whole updates can be captured. The states of the top cut (after the final norm,
+if there is one) are gathered at the items' places; the head sees only those:
 
     ids (tokens,)  ->  states (tokens, width)  ->  states at places (rows, k, width)  ->  scores (rows, k, ...)
 
-A frozen layer is in evaluation mode while the rest trains, so that it is the same function at every step, unless
-`dropout` says that its dropout stays on. While it is off, a `Prefix` can take the place of the frozen layers: the
-states of the cut below the first layer that trains, computed once.
+A frozen layer is in evaluation mode while the rest is trained, so that it is the same function at every step, unless
+`dropout` keeps its dropout on. With dropout off, a `Prefix` can replace the frozen layers: the states of the cut below
+the first trained layer, computed once.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,10 +34,10 @@ from isogloss.training.probes import arithmetic
 
 @dataclass(frozen=True)
 class TaskBatch:
-    """A batch of items, and what is asked of it.
+    """A batch of items, with the positions that the head reads.
 
-    numbers (rows,): of the items. index (rows, k): numbers of the states asked for, in the batch's tokens; present
-    (rows, k): where a row has so many; gold (rows, k, c).
+    numbers (rows,): indices of the items. index (rows, k): indices of the states to read, in the batch's tokens;
+    present (rows, k) bool: which of them exist; gold (rows, k, c).
     """
 
     numbers: np.ndarray
@@ -48,11 +48,11 @@ class TaskBatch:
 
 
 class TaskModel(nn.Module):
-    """A stack and a task's head on it; its weights change, and so does which layers are frozen.
+    """A stack and a task's head on it.
 
-    dropout: whether frozen layers keep their dropout. half: whether it computes in bfloat16, in which a GPU runs
-    sentences end to end; its variable-length kernel knows no dropout, so a model whose attention has some is padded
-    where it trains without tables. still: the same stack, as it runs in evaluation mode.
+    dropout: whether frozen layers keep their dropout. half: whether to compute in bfloat16, in which a GPU runs
+    sentences packed; its variable-length kernel has no dropout, so a model with attention dropout is padded when it is
+    trained without tables. still: the same stack, as it runs in evaluation mode.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class TaskModel(nn.Module):
         self._uppers: dict[tuple[int, bool], Stack] = {}
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
-        """Say which layers are frozen: embeddings and blocks 1 to `frozen`, and those above `until`, as by `freeze`."""
+        """Set which layers are frozen, as `freeze` does: embeddings and blocks 1 to `frozen`, and those above `until`."""
         self._parts = parts_to_train(self.stack, frozen, until=until)
         self.train(self.training)
 
@@ -84,39 +84,39 @@ class TaskModel(nn.Module):
         return self
 
     def forward(self, asked: TaskBatch, prefix: Prefix | None = None) -> tuple[Tensor, ...]:
-        """The task's scores in float32; prefix: the states of the items at a cut, where they are known."""
+        """The task's scores in float32; prefix: precomputed states of the items at a cut."""
         hidden = None if prefix is None else prefix.states(asked.numbers, self.stack.device)
         stack = self._from(None if prefix is None else prefix.cut)
         states = stack.read(asked.batch, [stack.last], hidden=hidden)[stack.last]  # (tokens, width)
         return self.score(states, asked.index, asked.present)
 
     def score_table(self, table: Rows, prefix: Prefix | None = None) -> tuple[Tensor, ...]:
-        """The same of items laid out in rows, as `table_rows` gives them."""
+        """The task's scores of items laid out in rows by `table_rows`."""
         hidden = None if prefix is None else prefix.at(table["tokens"])  # (rows, length, width)
         states = self._from(None if prefix is None else prefix.cut).read_table(table, hidden)
         return self.score(states, table["index"], table["present"])
 
     def score(self, states: Tensor, index: Tensor, present: Tensor) -> tuple[Tensor, ...]:
-        """What the head says of states of the top cut, (n, width), of which `index` (rows, k) are asked for."""
-        # Not `states[index]`, whose gradient is added up place by place, one after the other.
+        """The head's scores of the states of the top cut, (n, width), at `index` (rows, k)."""
+        # Not `states[index]`, whose gradient is accumulated sequentially.
         chosen = torch.index_select(self.stack.head_input(states), 0, index.flatten()).view(*index.shape, -1)
         chosen = chosen * present.unsqueeze(-1).to(states.dtype)  # (rows, k, width)
         return tuple(score.float() for score in self.head(chosen, present))
 
     def _from(self, cut: int | None) -> Stack:
-        """The stack as it runs in the mode of the moment, from a cut on or from text."""
+        """The stack for the current mode, from a cut on or from text."""
         stack = self.stack if self.training else self.still
         return stack if cut is None else self._uppers.setdefault((cut, self.training), stack[cut:])
 
 
 def _drops_attention(stack: Stack) -> bool:
-    """Whether attention drops weights while it trains, which the variable-length kernel does not know."""
+    """Whether attention has dropout, which the variable-length kernel does not support."""
     names = ("attention_dropout", "attention_probs_dropout_prob")
     return any(getattr(stack.model.config, name, 0.0) for name in names)
 
 
 def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torch.device) -> TaskBatch:
-    """Some items as one batch, in this order."""
+    """Make a batch of the chosen items, in this order."""
     numbers = np.asarray(chosen)
     arrays = _asked(items, numbers, np.arange(int(items.lengths[numbers].sum())))
     moved = [torch.from_numpy(array).to(device, non_blocking=True) for array in arrays]
@@ -124,10 +124,10 @@ def task_batch(items: Items, chosen: Sequence[int] | np.ndarray, *, device: torc
 
 
 def table_rows(items: Items, numbers: np.ndarray, *, padding: int) -> dict[str, np.ndarray]:
-    """Some items laid out in rows, in few shapes: what a stack reads, what is asked, and which tokens of all they are.
+    """Lay out items in rows with few shapes: the inputs of a stack, the positions to read, and the token indices.
 
-    (rows, length): ids, positions, texts, types, tokens; then index, present and gold as of a `TaskBatch`, of places
-    whose number is rounded up; and targets (items,).
+    (rows, length): ids, positions, texts, types, tokens; then index, present and gold as in a `TaskBatch`, with the
+    number of places rounded up; and targets (items,).
     """
     tokens, table = items.tokens(numbers), layout_of(items.lengths[numbers])
     rows = {"ids": table.spread(items.ids[tokens], padding), "positions": table.positions, "texts": table.texts}
@@ -139,9 +139,9 @@ def table_rows(items: Items, numbers: np.ndarray, *, padding: int) -> dict[str, 
 
 
 def _asked(items: Items, numbers: np.ndarray, slots: np.ndarray, width: int = 0) -> tuple[np.ndarray, ...]:
-    """Index, present and gold of a batch of items; slots: where the state of each of their tokens is, end to end.
+    """Index, present and gold of a batch of items; slots: the index of the state of each of their tokens.
 
-    width: the least number of places in a row.
+    width: minimum number of places in a row.
     """
     flat, present = padded_rows(numbers, np.cumsum(items.counts) - items.counts, items.counts)  # (rows, k)
     more = (0, 0), (0, max(0, width - flat.shape[1]))
@@ -162,16 +162,16 @@ def task_objective(
     changing: Callable[[int], Items] | None = None,
     table: bool | None = None,
 ) -> Objective:
-    """Learn a task: `batch` items a step, every one of them once an epoch, in an order drawn from seed and epoch.
+    """The objective of a task: `batch` items a step, each once an epoch, in an order drawn from seed and epoch.
 
     The loss is the task's, a mean over targets (pairs, words). prefix: the frozen layers' states of these items.
-    changing(epoch): the items of an epoch, where they are others each time. An epoch has as many steps as `items` make;
-    where an epoch has more items, or fewer, its steps have. table: whether items are laid out several to a row, in few
-    shapes, so that an update can be captured; by default on a GPU, where the family allows and memory has room.
+    changing(epoch): the items of an epoch, if they differ between epochs. The number of steps in an epoch is that of
+    `items`; if an epoch has more or fewer items, its steps do. table: whether to lay out several items to a row, in few
+    shapes, so that an update can be captured; by default on a GPU, if the family allows it and memory suffices.
     """
     device, steps = model.stack.device, steps_in_epoch(items, batch)
     if table is None:
-        known = prefix is None or (prefix.kept.is_cuda and prefix.turn is None)  # a map is not on the device
+        known = prefix is None or (prefix.kept.is_cuda and prefix.turn is None)  # a map may not be on the device
         table = device.type == "cuda" and model.stack.tables and known
     padding = padding_id(model.encoder)
 
@@ -189,7 +189,7 @@ def task_objective(
         if table:
             rows = table_rows(now(epoch), chosen, padding=padding)
             return [Part({name: to_device(values, device) for name, values in rows.items()})]
-        # Attention takes one length at a time.
+        # Sorted, because packed attention runs one length at a time.
         chosen = chosen[np.argsort(-now(epoch).lengths[chosen], kind="stable")]
         return [Part({"items": torch.from_numpy(chosen), "epoch": torch.full((len(chosen),), epoch)})]
 
@@ -206,7 +206,7 @@ def task_objective(
 
 
 def _step_rows(count: int, number: int, *, steps: int, batch: int) -> slice:
-    """Which of an epoch's items are those of a step: `batch` of them, or an even share where that is not all.
+    """Which of an epoch's items belong to a step: `batch` of them, or an even share if that does not cover all.
 
     >>> _step_rows(10, 2, steps=3, batch=4), _step_rows(14, 2, steps=3, batch=4)
     (slice(8, 12, None), slice(9, 14, None))
@@ -226,10 +226,10 @@ def predict(
     tokens: int | None = None,
     prefix: Prefix | None = None,
 ) -> list[Any]:
-    """The model's answer to each example, from what it says of the example's items in evaluation mode.
+    """Predict the answer to each example from its items, in evaluation mode.
 
-    dtype: of autocast. tokens: of a batch, which bounds memory; batches are of similar length, so they are not those of
-    the examples. prefix: the states of the items in the model's frozen layers, where they are known.
+    dtype: of autocast. tokens: maximum tokens of a batch, which bounds memory; batches group items of similar length,
+    not in the order of the examples. prefix: precomputed states of the items below the trained layers.
     """
     device = model.stack.device
     predictions: dict[int, Prediction] = {}
@@ -239,7 +239,7 @@ def predict(
         for members in group(items.lengths.tolist(), tokens=tokens or batch_tokens(device)):
             asked = task_batch(items, members, device=device)
             waiting.append((members, model.task.guess(model(asked, prefix), asked.present)))
-    for members, guesses in waiting:  # only now does the host wait for the device
+    for members, guesses in waiting:  # the first device synchronisation
         arrays = [guess.cpu().numpy() for guess in guesses]
         for row, number in enumerate(members):
             count, end = int(items.counts[number]), int(border[number])

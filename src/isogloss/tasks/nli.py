@@ -1,9 +1,8 @@
 """Natural language inference: whether the first sentence entails the second, contradicts it, or neither.
 
-The pair is one item, `[CLS] premise [SEP] hypothesis [SEP]`, its head on the first token (Devlin et al. 2019; XNLI:
-Conneau et al. 2018). Chance is a third where the labels are equally many, as they are in XNLI. `nli-mean` is the same
-task with its head on the mean of all tokens but the special ones: a model whose first token was never trained to say
-anything of the whole text may hold it there.
+The pair is one item, `[CLS] premise [SEP] hypothesis [SEP]`, with the head on the first token (Devlin et al. 2019;
+XNLI: Conneau et al. 2018). Chance is a third if the labels are balanced, as in XNLI. `nli-mean` is the same task with
+the head on the mean of all content tokens, for models whose first token was never trained to represent the text.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +22,9 @@ from isogloss.text.readers.lines import fail
 def encode(
     examples: Sequence[SentencePair], labels: Labels, *, tokenizer: Any, length: int, mean: bool = False
 ) -> list[Item]:
-    """One item a pair; where it is too long, the longer sentence is cut first.
+    """One item for each pair; if it is too long, the longer sentence is truncated first.
 
-    mean: whether the head reads all tokens but the special ones; the first of them has the label.
+    mean: whether the head reads all content tokens; the first of them has the label.
     """
     encoded = tokenizer(
         before_second([example.first for example in examples], tokenizer),

@@ -1,20 +1,20 @@
 """Dependency parsing: a biaffine scorer of arcs and relations (Dozat and Manning 2017), each word by its first subword.
 
-Two small layers see each place as a dependent d and as a head h, once for arcs and once for relations. Place 0, the
-first token, is the root. With a 1 put behind a vector where there is a bias:
+Two small layers represent each place as a dependent d and as a head h, once for arcs and once for relations. Place 0,
+the first token, is the root. With a 1 appended to a vector for a bias:
 
-    arc(i, j)    = [d_i; 1]' A h_j             how well word j is the head of word i
-    rel(i, j, r) = [d_i; 1]' R_r [h_j; 1]      how well r is their relation
+    arc(i, j)    = [d_i; 1]' A h_j             score of word j as the head of word i
+    rel(i, j, r) = [d_i; 1]' R_r [h_j; 1]      score of r as their relation
 
-The bias on the dependents' side of the arcs says how well a word is a head at all. Sizes, dropout and the start at zero
-are those of muller2021's code. Loss: cross entropy of the gold head among the places, and of the gold relation at the
-gold head. Decoding: the best tree with one root (`measures.parsing`), then the best relation of each arc in it;
-the relation of root arcs is given to the root's word and to no other, as Universal Dependencies have it.
+The bias on the dependents' side of the arcs scores how likely a word is to be a head at all. Sizes, dropout and the
+zero initialisation are those of muller2021's code. Loss: cross entropy of the gold head among the places, and of the
+gold relation at the gold head. Decoding: the best tree with one root (`measures.parsing`), then the best relation of
+each of its arcs; only the root's word gets the relation of root arcs, as in Universal Dependencies.
 
-Relations are cut at the colon, in training and in scoring. `las` and `uas` count punctuation, as the evaluator of CoNLL
-2018 does; the scores without it leave out words tagged PUNCT or SYM. No part of speech is shown to the parser. Words
-without a token, and words whose head has none, are not trained on; in a test the former hang on the root's word as
-`dep`.
+Relation subtypes (after the colon) are removed in training and in scoring. `las` and `uas` count punctuation, as the
+evaluator of CoNLL 2018 does; the scores without it leave out words tagged PUNCT or SYM. The parser does not see parts
+of speech. Words without a token, and words whose head has none, are not trained on; in a test, words without a token
+are attached to the root's word as `dep`.
 """
 
 from collections import Counter
@@ -36,9 +36,9 @@ from isogloss.text.readers.lines import fail
 
 ARC, RELATION = 500, 200
 DROPOUT = 0.1
-SLOPE = 0.1  # of the leaky rectifier
+SLOPE = 0.1  # of the leaky ReLU
 UNKNOWN = "dep"
-AT_ONCE = 2**24  # scores of relations that are held together
+AT_ONCE = 2**24  # relation scores in memory at a time
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,14 @@ class Parse:
 
 
 def relations_of(examples: Sequence[Tree]) -> Labels:
-    """Every relation of the trees, the one of root arcs first, then in alphabetical order."""
+    """Every relation of the trees: that of root arcs first, then the others in alphabetical order."""
     pairs = [pair for tree in examples for pair in zip(tree.heads, map(universal, tree.relations), strict=True)]
     root = Counter(relation for head, relation in pairs if head == 0).most_common(1)[0][0]
     return (root, *sorted({relation for _, relation in pairs} - {root}))
 
 
 def encode(examples: Sequence[Tree], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
-    """One item a sentence: the first token, then the words that have a token; units are the words' numbers from 1."""
+    """One item for each sentence: the first token, then the words with a token; units are word numbers from 1."""
     numbers = {label: number for number, label in enumerate(labels)}
     items = []
     encoded = encode_words([tree.forms for tree in examples], tokenizer, length=length)
@@ -77,12 +77,12 @@ def encode(examples: Sequence[Tree], labels: Labels, *, tokenizer: Any, length: 
 
 
 class Biaffine(nn.Module):
-    """The four small layers and the two forms between them.
+    """The four small layers and the two bilinear forms.
 
     states (rows, k, width) -> arcs (rows, k dependents, k heads), minus infinity where the head is not present; the
     places as dependents and as heads of relations, both (rows, k, RELATION + 1); and the relations' forms (labels,
-    RELATION + 1, RELATION + 1). Scores of relations for all pairs would be labels x k x k: they are worked out where
-    they are asked for, by `relation_scores`.
+    RELATION + 1, RELATION + 1). Relation scores of all pairs would be labels x k x k, so `relation_scores` computes
+    only those needed.
     """
 
     def __init__(self, width: int, labels: int) -> None:
@@ -93,7 +93,7 @@ class Biaffine(nn.Module):
         self.relations = nn.Parameter(torch.zeros(labels, RELATION + 1, RELATION + 1))
 
     def forward(self, states: Tensor, present: Tensor) -> Tensors:
-        """Scores before any softmax."""
+        """Logits of arcs, and vectors and forms of relations."""
         dependents, heads = self.arc_dependent(states), self.arc_head(states)
         arcs = _with_one(dependents) @ self.arcs @ heads.transpose(1, 2)  # (rows, k, k)
         arcs = arcs.masked_fill(~present[:, None, :], -torch.inf)
@@ -121,7 +121,7 @@ def loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
     """Cross entropy of gold heads plus that of gold relations at them, in nats, summed over words."""
     arcs, dependents, heads, forms = scores
     arc_loss = cross_entropy(arcs.flatten(0, 1), gold[..., 0].flatten(), ignore_index=IGNORE, reduction="sum")
-    # At every place, asked for or not: to pick some out, the host would have to wait for the device.
+    # At every place, even without a gold label: a selection would force a device synchronisation.
     chosen = gold[..., 0].clamp(min=0).unsqueeze(-1).expand_as(heads)
     named = relation_scores(dependents.flatten(0, 1), heads.gather(1, chosen).flatten(0, 1), forms)
     return arc_loss + cross_entropy(named, gold[..., 1].flatten(), ignore_index=IGNORE, reduction="sum")
@@ -130,7 +130,7 @@ def loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
 def guess(scores: Tensors, present: Tensor) -> Tensors:
     """Scores of arcs, and the best relation for each pair of dependent and head, (rows, k, k) each.
 
-    Root arcs have the first relation, all others another one, where there is one.
+    Root arcs have the first relation, all others a different one, if there is any.
     """
     arcs, dependents, heads, forms = scores
     rows, k = dependents.shape[:2]
@@ -177,9 +177,9 @@ def score(examples: Sequence[Tree], answers: Sequence[Parse], language: str) -> 
 
 
 def shuffle(answers: Sequence[Parse], generator: np.random.Generator) -> list[Parse]:
-    """Arcs to other words, of any sentence: a head as far to the left or right, with its relation; root arcs stay so.
+    """Shuffle arcs, as offsets of the head with their relations, over the words of all sentences; root arcs stay so.
 
-    Where that is beyond the end of the sentence, the count goes on at the other end. What comes out is no tree.
+    An offset beyond the end of a sentence wraps around to its other end. The result is not a tree.
     """
     arcs = []
     for answer in answers:

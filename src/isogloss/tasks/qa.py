@@ -1,14 +1,14 @@
-"""Extractive question answering: the answer is a part of a text, found by where it begins and where it ends.
+"""Extractive question answering: the answer is a span of a text, predicted by its first and last token.
 
-A question and its text are one item, `[CLS] question [SEP] context [SEP]`. A context that does not fit is cut into
-windows that share `STRIDE` tokens, so that an answer at a border is whole in one of them (Devlin et al. 2019). The head
-scores every token of the context as a beginning and as an end; the first token stands for "not in this window", and
-windows without the answer are trained to say so. Loss: the mean of the two cross entropies, over the places of the
-window. Answer: the span with the highest
+A question and its text are one item, `[CLS] question [SEP] context [SEP]`. A context that is too long is cut into
+windows that overlap by `STRIDE` tokens, so that an answer at a border is complete in one of them (Devlin et al. 2019).
+The head scores every token of the context as the start and as the end; the first token means "not in this window", and
+is the target of windows without the answer. Loss: the mean of the two cross entropies, over the places of the window.
+Answer: the span of at most `LONGEST` tokens, over all windows, with the highest
 
-    log p(beginning | window) + log p(end | window)
+    log p(start | window) + log p(end | window)
 
-of at most `LONGEST` tokens, over all windows; "not here" is no answer to a question that has one.
+"Not in this window" is never an answer.
 
 Scored by exact match and F1 with the normalisation of the language (`isogloss.measures.scores`).
 """
@@ -30,13 +30,13 @@ from isogloss.text.masking import IGNORE
 from isogloss.text.readers.examples import Question, question_rows, read_questions
 from isogloss.text.readers.lines import fail
 
-STRIDE = 128  # tokens that neighbouring windows share, at most half of what a window holds
+STRIDE = 128  # tokens that neighbouring windows share, at most half of a window's context
 QUESTION = 64  # tokens of a question, at most a third of the item
 LONGEST = 30  # tokens of an answer
 
 
 def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
-    """The windows of each question, in order; units are the characters of the context each token stands for."""
+    """The windows of each question, in order; units are the character spans of the context's tokens."""
     refuse_slow(tokenizer)
     most = min(QUESTION, length // 3)  # tokens of a question
     room = length - most - tokenizer.num_special_tokens_to_add(pair=True)
@@ -58,7 +58,7 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
         return_attention_mask=False,
         return_token_type_ids=True,
     )
-    owners, held = encoded["overflow_to_sample_mapping"], [False] * len(examples)
+    owners, complete = encoded["overflow_to_sample_mapping"], [False] * len(examples)
     for number, owner in enumerate(owners):
         tokens = np.flatnonzero([side == 1 for side in encoded.sequence_ids(number)])
         units = np.array(encoded["offset_mapping"][number], dtype=int)[tokens]  # (tokens, 2)
@@ -66,33 +66,33 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
         first = examples[owner].starts[0]
         stop = first + len(examples[owner].answers[0])
         inside = np.flatnonzero((units[:, 0] < stop) & (units[:, 1] > first) & (units[:, 1] > units[:, 0])) + 1
-        # An answer that goes on in a neighbouring window is not in this one.
+        # An answer that continues in a neighbouring window does not count as in this one.
         whole = len(inside) > 0 and (begins or units[0, 0] <= first) and (ends or units[-1, 1] >= stop)
-        held[owner] = held[owner] or bool(whole)
+        complete[owner] = complete[owner] or bool(whole)
         gold = np.zeros((len(tokens) + 1, 2), dtype=np.int64)
         gold[inside[0] if whole else 0, 0] = 1
         gold[inside[-1] if whole else 0, 1] = 1
         ids, types = encoded["input_ids"][number], encoded["token_type_ids"][number]
-        places, lost = np.concatenate([[0], tokens]), int(ends and not held[owner])
+        places, lost = np.concatenate([[0], tokens]), int(ends and not complete[owner])
         all_units = np.concatenate([[[0, 0]], units])
         items.append(Item(ids, places, gold, all_units, 1, owner, types, lost=lost))
     return items
 
 
 def loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
-    """Cross entropy of the gold beginning and of the gold end, their mean, summed over windows."""
+    """Mean of the cross entropies of the gold start and the gold end, summed over windows."""
     table = scores[0].masked_fill(~present.unsqueeze(-1), -torch.inf)  # (rows, k, 2)
-    right = gold.masked_fill(gold == IGNORE, 0).argmax(1)  # (rows, 2)
-    return 0.5 * cross_entropy(table.transpose(1, 2).flatten(0, 1), right.flatten(), reduction="sum")
+    targets = gold.masked_fill(gold == IGNORE, 0).argmax(1)  # (rows, 2)
+    return 0.5 * cross_entropy(table.transpose(1, 2).flatten(0, 1), targets.flatten(), reduction="sum")
 
 
 def guess(scores: Tensors, present: Tensor) -> Tensors:
-    """Log probabilities of each place as beginning and as end, (rows, k, 2)."""
+    """Log probabilities of each place as start and as end, (rows, k, 2)."""
     return (scores[0].masked_fill(~present.unsqueeze(-1), -torch.inf).log_softmax(1),)
 
 
 def best_span(logs: np.ndarray, *, longest: int = LONGEST) -> tuple[float, int, int]:
-    """The best beginning and end among places 1 and up: (score, first, last); logs (k, 2), k at least 2.
+    """The best start and end among places 1 and up: (score, first, last); logs (k, 2), k at least 2.
 
     >>> best_span(np.log([[0.1, 0.1], [0.2, 0.6], [0.7, 0.3]]))[1:]  # 2 to 1 would run backwards
     (2, 2)

@@ -1,8 +1,8 @@
 """Tagging words: parts of speech (POS) and named entities (NER), each word by its first subword.
 
-A linear layer on the first subword of every word, the other subwords left out of the loss, as in Devlin et al. (2019)
-and Muller et al. (2021). Words that have no token (behind the model's length, or of characters its tokenizer drops) are
-not trained on, and in a test they are tagged `X` or `O`: they count as what they are, mostly wrong.
+A linear layer reads the first subword of every word; the other subwords are left out of the loss, as in Devlin et al.
+(2019) and Muller et al. (2021). Words without a token (truncated, or of characters that the tokenizer drops) are not
+trained on, and in a test they are tagged `X` or `O`, which counts as mostly wrong.
 
 POS is scored by accuracy over words, NER by F1 of spans under the rules of `conlleval`, which reads a stray `I-X` as
 the beginning of a span (`isogloss.measures.scores`).
@@ -21,11 +21,11 @@ from isogloss.tasks.task import Item, Labels, Prediction
 from isogloss.text.readers.conll import UPOS, TaggedSentence, read_tagged
 from isogloss.text.readers.lines import fail
 
-OTHER = "X"  # what is said of a word without a token
+OTHER = "X"  # the tag of a word without a token
 
 
 def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any, length: int) -> list[Item]:
-    """One item a sentence; its units are the numbers of the words its places begin."""
+    """One item for each sentence; its units are the indices of the words at its places."""
     numbers = {label: number for number, label in enumerate(labels)}
     items = []
     encoded = task.encode_words([example.words for example in examples], tokenizer, length=length)
@@ -41,12 +41,12 @@ def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any
 def decode(
     example: TaggedSentence, predictions: Sequence[Prediction], labels: Labels, *, absent: str = OTHER
 ) -> list[str]:
-    """The best tag of every word, `absent` where it has no token."""
-    said = [absent] * len(example.words)
+    """The best tag of every word, or `absent` if it has no token."""
+    tags = [absent] * len(example.words)
     for prediction in predictions:
         for unit, label in zip(prediction.units[:, 0], prediction.guess[0], strict=True):
-            said[unit] = labels[label]
-    return said
+            tags[unit] = labels[label]
+    return tags
 
 
 def score_pos(
@@ -54,12 +54,12 @@ def score_pos(
 ) -> Mapping[str, Score]:
     """Accuracy; n counts words."""
     pairs = [(example.tags, answer) for example, answer in zip(examples, answers, strict=True)]
-    rows = [(sum(map(str.__eq__, gold, said)), len(gold)) for gold, said in pairs]
+    rows = [(sum(map(str.__eq__, gold, answer_tags)), len(gold)) for gold, answer_tags in pairs]
     return {"accuracy": Score(np.array(rows, dtype=np.float64))}
 
 
 def labels_ner(examples: Sequence[TaggedSentence]) -> Labels:
-    """O, then B and I of every type there is, in alphabetical order."""
+    """O, then B and I of every entity type, in alphabetical order."""
     types = sorted({tag[2:] for example in examples for tag in example.tags if tag != OUTSIDE})
     return (OUTSIDE, *(f"{prefix}-{kind}" for kind in types for prefix in "BI"))
 
@@ -67,7 +67,7 @@ def labels_ner(examples: Sequence[TaggedSentence]) -> Labels:
 def score_ner(
     examples: Sequence[TaggedSentence], answers: Sequence[Sequence[str]], language: str
 ) -> Mapping[str, Score]:
-    """F1 of spans, precision and recall; n counts the spans there are, of precision the ones guessed."""
+    """F1 of spans, precision and recall; n counts the gold spans, for precision the predicted ones."""
     counts = span_counts([example.tags for example in examples], list(map(repair_bio, answers)))  # (sentences, 3)
     rows = counts.astype(np.float64)
     precision, recall = Score(rows[:, [0, 1]], share), Score(rows[:, [0, 2]], share)

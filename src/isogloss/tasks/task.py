@@ -1,6 +1,6 @@
 """A task is a record of functions: read, labels, encode, head, loss, guess, decode, score.
 
-Whatever the task, the model runs over *items* and its head reads the states at some *places* of each:
+For every task, the model runs over *items* and its head reads the states at some token positions (*places*) of each:
 
     task      an item is                places are                          gold of a place (columns)
     NLI       a pair of sentences       the first token, or all but the     its label, at the first place
@@ -11,9 +11,9 @@ Whatever the task, the model runs over *items* and its head reads the states at 
     QA        a question and a window   the first token (for: not here),    1 where the answer begins, 1 where it ends,
               of its context            every token of the context          else 0
 
-so freezing, caching, packing, batches and the loop know nothing of tasks, and a task nothing of them. An example (what
-was read and is scored) may become several items, as the windows of a long context do. In a decoder, where a token sees
-only those before it, `read_at_ends` moves every place to the end of what it stands for: the pair, the word.
+so freezing, caching, packing, batching and the loop are independent of tasks. An example (what is read and scored) may
+become several items, such as the windows of a long context. In a decoder, where a token attends only to earlier ones,
+`read_at_ends` moves every place to the last token of the pair or word that it represents.
 
     examples = task.read(path, "nl", labels=None, problem=fail)
     labels = task.labels(examples)                                   # of the training examples
@@ -21,10 +21,10 @@ only those before it, `read_at_ends` moves every place to the end of what it sta
     head = task.head(width, labels)
     scores = head(states, present)                                   # states (rows, k, width), present (rows, k) bool
     task.loss(scores, gold, present)                                 # summed over targets
-    task.guess(scores, present)                                      # still on the device, as small as it can be
-    task.decode(example, predictions, labels)                        # an answer of the kind task.gold(example) gives
+    task.guess(scores, present)                                      # small tensors for decoding, on the device
+    task.decode(example, predictions, labels)                        # an answer of the same type as task.gold(example)
     task.score(examples, answers, language)                          # {"accuracy": Score, ...}
-    task.shuffle(answers, generator)                                 # answers dealt out anew: scored, they are chance
+    task.shuffle(answers, generator)                                 # shuffled answers, whose scores are the floor
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,24 +48,24 @@ from isogloss.text.readers.examples import FileRow
 from isogloss.text.readers.lines import Problem, Source
 from isogloss.text.switching import Switched
 
-DRAWS = 5  # of shuffled answers, for a chance floor
-DROPOUT = 0.1  # of heads, as in BERT's own
-SPREAD = 0.02  # standard deviation of fresh weights, as BERT draws them
+DRAWS = 5  # shuffles of the answers, for a chance floor
+DROPOUT = 0.1  # of heads, as in BERT
+SPREAD = 0.02  # standard deviation of initial weights, as in BERT
 
 
 @dataclass(frozen=True)
 class Segments:
-    """How the examples of a task fall into two segments of text: what code-switching needs to know of a task.
+    """The two text segments of a task's examples, for code-switching.
 
         NLI   a premise and a hypothesis, either of which may be taken from a translation of the pair
         QA    a question, which may be taken from a translation, and its context, which may not: it has the answer
 
-    A row of a file and its translation are found by their position in their files, or by the name the row has in it
-    (the id of a question). Labels never change.
+    A row of a file and its translation are matched by their position in their files, or by the name of the row (the id
+    of a question). Labels never change.
 
-    names: the fields of an example that are its segments. switched: numbers of those that may come from a translation.
+    names: the fields of an example that are its segments. switched: indices of those that may come from a translation.
     rows(file, problem): every row of a file, in order. answers: whether the second segment has `answers`, which begin
-    at `starts`, and stay word for word. labelled: whether an example has a `label`, which a translation has, too.
+    at `starts`, and are never changed. labelled: whether an example has a `label`, which its translation shares.
     """
 
     names: tuple[str, str]
@@ -75,24 +75,24 @@ class Segments:
     labelled: bool = False
 
     def texts(self, example: Any) -> list[tuple[str, Sequence[Span]]]:
-        """Each segment and the spans in it where no word may be replaced."""
+        """Each segment and its spans in which no word may be replaced."""
         first, second = (getattr(example, name) for name in self.names)
         fixed = zip(example.starts, example.answers, strict=True) if self.answers else ()
         return [(first, ()), (second, [(start, start + len(text)) for start, text in fixed])]
 
     def rebuild(self, example: Any, texts: Sequence[Switched]) -> Any:
-        """The example with other texts; answers move with the text before them."""
+        """Return the example with other texts; the starts of answers are adjusted."""
         changed: dict[str, Any] = {name: text.text for name, text in zip(self.names, texts, strict=True)}
         if self.answers:
             changed["starts"] = tuple(texts[1].moved(start) for start in example.starts)
         return replace(example, **changed)
 
     def swap(self, example: Any, translation: Any, segment: int) -> Any:
-        """The example with one segment of its translation."""
+        """Return the example with one segment taken from its translation."""
         return replace(example, **{self.names[segment]: getattr(translation, self.names[segment])})
 
     def differ(self, example: Any, translation: Any) -> str:
-        """Why the two cannot be translations of each other, "" where they can."""
+        """The reason why the two cannot be translations of each other, or ""."""
         if self.labelled and example.label != translation.label:
             return f"the label is {translation.label!r}, and {example.label!r}"
         return ""
@@ -101,13 +101,13 @@ class Segments:
 Example = Any
 """What a task reads and scores: a frozen record of its own."""
 Answer = Any
-"""What is said of one example: a label, tags, a tree, a text."""
+"""The prediction for one example: a label, tags, a tree, a text."""
 Labels = tuple[str, ...]
 Tensors = tuple[Tensor, ...]
 
 
 def shuffle_answers(answers: Sequence[Any], generator: np.random.Generator) -> list[Any]:
-    """The answers in random order; one may stay with its own example.
+    """Return the answers in random order; one may stay with its own example.
 
     >>> sorted(shuffle_answers(["yes", "no", "no"], np.random.default_rng(0)))
     ['no', 'no', 'yes']
@@ -116,7 +116,7 @@ def shuffle_answers(answers: Sequence[Any], generator: np.random.Generator) -> l
 
 
 def shuffle_words(answers: Sequence[Sequence[Any]], generator: np.random.Generator) -> list[list[Any]]:
-    """Answers of words to other words, of any sentence; sentences keep their lengths.
+    """Shuffle the answers of words over all sentences; sentences keep their lengths.
 
     >>> [len(one) for one in shuffle_words([["DET", "NOUN"], ["VERB"]], np.random.default_rng(0))]
     [2, 1]
@@ -127,13 +127,13 @@ def shuffle_words(answers: Sequence[Sequence[Any]], generator: np.random.Generat
 
 @dataclass(frozen=True)
 class Item:
-    """One run of tokens, as a task encodes it.
+    """One token sequence, as a task encodes it.
 
-    ids (tokens,): with special tokens. places (k,): which tokens the head reads. gold (k, c): what is right there,
-    `IGNORE` where nothing is asked. units (k, u): what a place is of its example, for `decode` alone (the number of
-    the word, the characters of the token). targets: how many losses it adds up. owner: the number of its example.
-    types (tokens,): 0 and 1 for the first and second sentence, where the model's tokenizer tells them apart. lost:
-    targets of the example that fell behind the model's length, or have no token.
+    ids (tokens,): including special tokens. places (k,): positions of the tokens that the head reads. gold (k, c): the
+    gold labels there, `IGNORE` for none. units (k, u): what a place represents in its example, for `decode` alone (the
+    index of the word, the characters of the token). targets: the number of its losses. owner: the index of its example.
+    types (tokens,): 0 and 1 for the first and second sentence, if the model's tokenizer distinguishes them. lost:
+    targets of the example that were truncated or have no token.
     """
 
     ids: Sequence[int] | np.ndarray
@@ -148,10 +148,10 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """Items end to end, as batches are made of them.
+    """Concatenated items, from which batches are made.
 
     ids, types (tokens,); lengths, counts, targets, owners (items,): tokens and places of each; places (all places,):
-    numbered within their item; gold (all places, c); units (all places, u).
+    positions within their item; gold (all places, c); units (all places, u).
     """
 
     ids: np.ndarray
@@ -170,18 +170,18 @@ class Items:
         return len(self.lengths)
 
     def tokens(self, numbers: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Where the tokens of some items lie, in this order, (tokens,)."""
+        """Indices of the tokens of the selected items, in this order, (tokens,)."""
         return ranges((np.cumsum(self.lengths) - self.lengths)[numbers], self.lengths[numbers])
 
     def take(self, numbers: np.ndarray) -> "Items":
-        """The items of these numbers, in this order; `lost` stays the count of all items."""
+        """The selected items, in this order; `lost` remains the count of all items."""
         tokens = self.tokens(numbers)
         places = ranges((np.cumsum(self.counts) - self.counts)[numbers], self.counts[numbers])
         chosen = {"ids": tokens, "types": tokens, "places": places, "gold": places, "units": places}
         return replace(self, **{name: getattr(self, name)[chosen.get(name, numbers)] for name in COLUMNS})
 
     def batch(self, numbers: np.ndarray, device: torch.device) -> Batch:
-        """The tokens of some items, end to end, in this order, without the masks of words and content."""
+        """The tokens of the selected items, concatenated in this order, without the masks of words and content."""
         tokens, none = self.tokens(numbers), torch.zeros(0, dtype=torch.long)
         ids, types = (torch.from_numpy(array[tokens].astype(np.int64)) for array in (self.ids, self.types))
         lengths, rows = torch.from_numpy(self.lengths[numbers]), torch.from_numpy(numbers)
@@ -194,10 +194,10 @@ COLUMNS = tuple(column.name for column in fields(Items) if column.name != "lost"
 
 @dataclass(frozen=True)
 class Prediction:
-    """What the model says of one item: its units (k, u), and its part of each of `guess`'s tensors, (k, ...).
+    """The model's output for one item: its units (k, u), and its part of each tensor of `guess`, (k, ...).
 
-    A second dimension over places, as that of arcs in parsing, is as wide as the longest item of the batch: only its
-    first k columns count.
+    A second dimension over places, as that of arcs in parsing, is padded to the longest item of the batch: only its
+    first k columns are valid.
     """
 
     units: np.ndarray
@@ -207,13 +207,13 @@ class Prediction:
 Read = Callable[..., list[Example]]
 """read(source, language, *, labels=None, problem=fail): the examples of a file, in its order.
 
-labels: those of training, where a label that is not among them cannot be used; None for the training file itself.
-problem: given one sentence for each bad row, with file and line; where it returns, the row is left out.
+labels: the training labels, if other labels cannot be used; None for the training file itself. problem: called with a
+sentence for each bad row, with file and line; if it returns, the row is left out.
 """
 Encode = Callable[..., list[Item]]
-"""encode(examples, labels, *, tokenizer, length): examples as items, in order, one an example or several.
+"""encode(examples, labels, *, tokenizer, length): examples as items, in order, one or several for each example.
 
-length: most tokens of an item, special ones counted. An item's `owner` is the example's number in `examples`.
+length: maximum tokens of an item, including special ones. An item's `owner` is the example's index in `examples`.
 """
 
 
@@ -223,13 +223,13 @@ def label_loss(scores: Tensors, gold: Tensor, present: Tensor) -> Tensor:
 
 
 def label_guess(scores: Tensors, present: Tensor) -> Tensors:
-    """The number of the best label at each place, (rows, k)."""
+    """The index of the best label at each place, (rows, k)."""
     return (scores[0].argmax(-1),)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What is trained in one language and tested in others.
+    """A task, trained in one language and tested in others.
 
     Args:
         name: the task in tables.
@@ -237,19 +237,19 @@ class Task:
         read: the examples of a file, see `Read`.
         labels: `labels(examples)`, the labels of the training examples in a fixed order.
         encode: examples as items, see `Encode`.
-        head: `head(width, labels)`, a module that takes states (rows, k, width) and present (rows, k) bool to a tuple
-            of tensors (rows, k, ...). Where a row has fewer than k places, the rest is not present, its states are 0.
+        head: `head(width, labels)`, a module that maps states (rows, k, width) and present (rows, k) bool to a tuple of
+            tensors (rows, k, ...). If a row has fewer than k places, the rest is not present and its states are 0.
         loss: `loss(scores, gold, present)`, summed over targets; gold (rows, k, c) is `IGNORE` where not present.
-        guess: `guess(scores, present)`, what decoding needs of the scores: tensors (rows, k, ...), without gradients.
+        guess: `guess(scores, present)`, the input of decoding: tensors (rows, k, ...), without gradients.
         decode: `decode(example, predictions, labels)`, the answer, from the predictions of the example's items.
-        gold: `gold(example)`, the right answer, of the same kind.
-        score: `score(examples, answers, language)`, scores by name; given the gold answers each is perfect.
-        length: most tokens of an item unless another length is given.
-        shuffle: `shuffle(answers, generator)`, as many answers of the same kind, dealt out anew; what they score is the
-            task's floor. See `shuffle_answers`.
-        segments: the two texts of an example, None where it has no two. See `Segments`.
-        first_token: whether the first token is asked for beside others; in a decoder it has seen nothing, so that only
-            encoders learn the task.
+        gold: `gold(example)`, the right answer, of the same type.
+        score: `score(examples, answers, language)`, scores by name; each is perfect for the gold answers.
+        length: default maximum tokens of an item.
+        shuffle: `shuffle(answers, generator)`, the answers shuffled; their scores are the task's floor. See
+            `shuffle_answers`.
+        segments: the two texts of an example, None if it does not have two. See `Segments`.
+        first_token: whether the head reads the first token beside others; in a decoder it has no context, so that only
+            encoders can learn the task.
     """
 
     name: str
@@ -277,12 +277,11 @@ class Task:
 def chance_floors(
     task: Any, examples: Sequence[Any], answers: Sequence[Any], language: str, *, name: str = "", draws: int = DRAWS
 ) -> dict[str, float]:
-    """What guessing scores: the mean score of a model's own answers in random order.
+    """Chance floors of the scores: the mean scores of the model's own answers in random order.
 
-    A floor is measured, not assumed: a third is chance in NLI only where a model gives each label equally often and the
-    labels are equally many. Answers are dealt out anew at random, whole where an example has one, word by word where
-    every word has one, so that each is given as often as before and nothing ties it to its example any more. The
-    language and the name of the set decide the draws.
+    A floor is measured, not assumed: a third is chance in NLI only if the model predicts each label equally often and
+    the labels are balanced. Answers are shuffled among examples, or among words if every word has one, so that each
+    occurs as often as before and is independent of its example. The language and the name of the set seed the draws.
     """
     generator = np.random.default_rng(seed_of(0, "chance", language, name))
     scores = [task.score(examples, task.shuffle(answers, generator), language) for _ in range(draws)]
@@ -290,7 +289,7 @@ def chance_floors(
 
 
 def join_items(items: Sequence[Item]) -> Items:
-    """Items end to end.
+    """Concatenate items.
 
     >>> both = join_items([Item([2, 7, 3], [0], [[1]], [[0]], 1, 0), Item([2, 8, 9, 3], [0], [[2]], [[0]], 1, 1)])
     >>> both.ids.tolist(), both.lengths.tolist(), both.gold.tolist()
@@ -320,16 +319,15 @@ def join_items(items: Sequence[Item]) -> Items:
 
 
 def chain_items(parts: Sequence[Items]) -> Items:
-    """Items of several sets one after the other; owners are as they are."""
+    """Concatenate several sets of items; owners are unchanged."""
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS}
     return Items(**joined, lost=sum(part.lost for part in parts))
 
 
 def read_at_ends(items: Items, marks: Sequence[int]) -> Items:
-    """Items for a decoder: each place moves to the last token before the next place, or of the item, that is no mark.
+    """Items for a decoder: each place moves to the last content token before the next place, or of the item.
 
-    So the head of NLI reads a pair at its last token, and a word is read at its last subword. marks: ids of special
-    tokens.
+    So the head of NLI reads a pair at its last token, and a word at its last subword. marks: ids of special tokens.
 
     >>> pair = Item([2, 7, 8, 3], [0], [[1]], [[0]], 1, 0)
     >>> words = Item([2, 7, 8, 9, 3], [1, 3], [[1], [0]], [[0], [1]], 2, 1)
@@ -338,26 +336,26 @@ def read_at_ends(items: Items, marks: Sequence[int]) -> Items:
     """
     begins = np.cumsum(items.lengths) - items.lengths
     owners = np.repeat(np.arange(len(items)), items.counts)  # the item of each place
-    places = begins[owners] + items.places  # among all tokens
+    places = begins[owners] + items.places  # indices into all tokens
     last = np.append(places[1:], 0) - 1
     asked = items.counts > 0
     last[np.cumsum(items.counts)[asked] - 1] = (begins + items.lengths - 1)[asked]
     numbers = np.arange(len(items.ids))
-    content = np.maximum.accumulate(np.where(np.isin(items.ids, marks), 0, numbers))  # the last token that is no mark
+    content = np.maximum.accumulate(np.where(np.isin(items.ids, marks), 0, numbers))  # the last content token so far
     return replace(items, places=np.maximum(places, content[last]) - begins[owners])
 
 
 def before_second(texts: Sequence[str], tokenizer: Any) -> list[str]:
-    """The first segments of pairs, each with a line break where a tokenizer puts nothing between the two."""
+    """The first segments of pairs, each with a line break if the tokenizer puts nothing between the two."""
     apart = tokenizer.num_special_tokens_to_add(pair=True) > tokenizer.num_special_tokens_to_add(pair=False)
     return [text if apart else f"{text}\n" for text in texts]
 
 
 class LabelHead(nn.Module):
-    """Scores of labels at every place: dropout and a linear layer, with `pooled` a dense layer and tanh before it.
+    """Label logits at every place: dropout and a linear layer, with `pooled` a dense layer and tanh before it.
 
-    states (rows, k, width) -> one tensor, (rows, k, labels). mean: score the mean of a row's states, alike at every
-    place.
+    states (rows, k, width) -> one tensor, (rows, k, labels). mean: classify the mean of a row's states, with the same
+    logits at every place.
     """
 
     def __init__(self, width: int, labels: int, *, pooled: bool = False, mean: bool = False) -> None:
@@ -372,9 +370,9 @@ class LabelHead(nn.Module):
                 nn.init.zeros_(layer.bias)
 
     def forward(self, states: Tensor, present: Tensor) -> Tensors:
-        """Scores of each label before any softmax."""
+        """Logits of each label."""
         places = states.shape[1]
-        if self.mean:  # states are 0 where a row has no place
+        if self.mean:  # states of missing places are 0
             counts = present.sum(dim=1).clamp(min=1)[:, None, None]
             states = states.sum(dim=1, keepdim=True) / counts  # (rows, 1, width)
         states = self.dropout(states)
@@ -387,13 +385,13 @@ class LabelHead(nn.Module):
 def encode_words(
     sentences: Sequence[Sequence[str]], tokenizer: Any, *, length: int
 ) -> list[tuple[list[int], list[int]]]:
-    """Token ids of each sentence, with special tokens, and for each of its words the place of its first subword.
+    """Token ids of each sentence, with special tokens, and for each of its words the position of its first subword.
 
-    Tagging and parsing ask about words that somebody else cut. What the model is given is their forms with a space
-    between (as XTREME and Muller et al. 2021 do), not the sentence as written: the two words of French `aux`, `à` and
-    `les`, then have tokens of their own. A word meets its subwords through characters, so any fast tokenizer will do.
+    Tagging and parsing use the words of an annotated file. The input of the model is their forms joined by spaces (as
+    in XTREME and Muller et al. 2021), not the original sentence: the two words of French `aux`, `à` and `les`, then
+    have tokens of their own. Words and subwords are matched by characters, so any fast tokenizer can be used.
 
-    The place is -1 where a word has no token: behind the cut at `length` tokens, or of characters the tokenizer drops.
+    The position is -1 if a word has no token: truncated at `length`, or of characters that the tokenizer drops.
 
     >>> encode_words([["The", "cats"]], tokenizer, length=128)  # doctest: +SKIP
     [([2, 187, 4211, 88, 3], [1, 2])]

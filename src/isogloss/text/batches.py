@@ -1,9 +1,9 @@
 """Token ids, their lengths, which tokens are content and which word each belongs to: one record.
 
-A `Batch` is some sentences of a corpus, `Sentences` is all of it. They lie end to end in flat arrays, without padding;
-whether a batch is run packed (no padding computed) or padded to its longest sentence is decided where it runs. A
-`Layout` says where sentences are that share rows of few shapes, as captured updates need them.
-Special tokens are known by a mask, never by position, so a `[CLS]` written into the text is not content either.
+A `Batch` holds some sentences of a corpus, `Sentences` all of them. They are concatenated in flat arrays, without
+padding; whether a batch runs packed (without padding) or padded to its longest sentence is decided where it runs. A
+`Layout` places sentences in shared rows with few different shapes, as captured updates require. Special tokens are
+marked by a mask, never by position, so a `[CLS]` written into the text is not content either.
 """
 
 from bisect import bisect_right
@@ -30,11 +30,11 @@ TOKENISED_AT_ONCE = 2_048  # sentences
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences as token ids, end to end.
+    """Sentences as concatenated token ids.
 
-    ids, content, words: (tokens,); lengths, rows: (sentences,). `words` numbers the word of its sentence each token
-    belongs to (-1: none), `rows` says which sentences of the corpus these are, `shortened` which of them were cut to
-    the model's length. `types` (tokens,), where it is there, tells the second sentence of a pair (1) from the first.
+    ids, content, words: (tokens,); lengths, rows, shortened: (sentences,). `words` is the index of each token's word in
+    its sentence (-1: none), `rows` the indices of the sentences in the corpus, `shortened` whether they were truncated
+    to the model's length. `types` (tokens,), if given, is 0 and 1 for the first and second sentence of a pair.
     """
 
     ids: Tensor
@@ -49,7 +49,7 @@ class Batch:
         return len(self.lengths)
 
     def to(self, device: torch.device) -> "Batch":
-        """The same batch on another device."""
+        """Copy the batch to another device."""
         return replace(self, **{name: values.to(device) for name, values in vars(self).items() if values is not None})
 
     def take(self, order: Sequence[int]) -> "Batch":
@@ -63,14 +63,14 @@ class Batch:
         return Batch(ids, lengths, content, words, rows, shortened, types)
 
     def sentence_of_tokens(self) -> Tensor:
-        """For each token the number of its sentence within the batch, (tokens,)."""
+        """The index of each token's sentence within the batch, (tokens,)."""
         numbers = torch.arange(len(self.lengths), device=self.lengths.device)
         return torch.repeat_interleave(numbers, self.lengths)
 
     def items(self, unit: Unit) -> tuple[Tensor, Tensor]:
-        """The items of a unit: of each its sentence in the batch and its number there, (items, 2), in this order.
+        """The items of a unit: the sentence in the batch and the index there of each, (items, 2), sorted.
 
-        And which of them each token belongs to, (tokens,), -1 for none.
+        Also returns the item of each token, (tokens,), -1 for none.
         """
         sentence = self.sentence_of_tokens()
         begins = (torch.cumsum(self.lengths, 0) - self.lengths)[sentence]  # the first token of each token's sentence
@@ -90,16 +90,16 @@ class Batch:
 
 
 def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: int, words: bool = False) -> Batch:
-    """Tokenise some sentences of a corpus, in the order given.
+    """Tokenise the selected sentences of a corpus, in the given order.
 
     Args:
         tokenizer: a tokenizer of `transformers`.
-        corpus: where the sentences are from.
-        rows: the numbers of the sentences.
-        max_length: tokens the model reads; a longer sentence is cut there, special tokens kept, and marked in
+        corpus: the corpus.
+        rows: indices of the sentences.
+        max_length: maximum tokens; a longer sentence is truncated, with its special tokens kept, and marked in
             `shortened`.
-        words: whether each token is assigned to a word, through character offsets; this needs a fast tokenizer. A
-            piece that is only a space (the bare `▁` of SentencePiece) belongs to no word that has another piece.
+        words: whether to assign each token to a word, by character offsets; this needs a fast tokenizer. A bare space
+            (the piece `▁` of SentencePiece) belongs to no word that has another piece.
     """
     if words:
         refuse_slow(tokenizer)
@@ -117,7 +117,7 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
     content = ~np.isin(flat, marks(tokenizer))
     shortened = np.zeros(len(texts), dtype=bool)
     full = np.flatnonzero(lengths >= max_length)
-    if len(full):  # only sentences that fill the limit may have lost tokens: they are tokenised again, whole
+    if len(full):  # only sentences at the limit may be truncated: they are tokenised again without one
         whole = tokenizer([texts[i] for i in full], verbose=False)["input_ids"]
         shortened[full] = [len(sentence) > max_length for sentence in whole]
     numbers = np.full(len(flat), NO_WORD, dtype=np.int64)
@@ -125,10 +125,10 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
         spans = (word_spans(corpus, row) for row in rows)
         numbers[:] = list(chain.from_iterable(map(word_of_tokens, encoded["offset_mapping"], spans)))
         numbers[~content] = NO_WORD
-        # A bare space has the offsets of the character after it. It stays with a word that has nothing else, unless
-        # the sentence was cut, where the rest of the word may be behind the cut.
+        # A bare space has the offsets of the following character. It is kept only for a word without other pieces,
+        # and not in a truncated sentence, where the other pieces may have been cut off.
         spaces = flat == tokenizer.backend_tokenizer.token_to_id(SPACE)
-        keys = np.repeat(np.arange(len(texts)) * (numbers.max(initial=0) + 1), lengths) + numbers  # one a word
+        keys = np.repeat(np.arange(len(texts)) * (numbers.max(initial=0) + 1), lengths) + numbers  # one key per word
         others = np.isin(keys, keys[~spaces & (numbers != NO_WORD)])
         numbers[spaces & (others | np.repeat(shortened, lengths))] = NO_WORD
     arrays = (flat, lengths, content, numbers, np.array(rows, dtype=np.int64), shortened)
@@ -136,12 +136,12 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
 
 
 def word_of_tokens(token_offsets: Iterable[Span], spans: Sequence[Span]) -> list[int]:
-    """Which word each subword token belongs to, through the characters they share.
+    """Assign each subword token to a word by the characters they share.
 
-    A token goes to the word it shares most characters with, the first one on a tie; to -1 when it shares none
-    (special tokens have empty offsets, some tokens are only a space). Offsets that include the leading space
-    need no care. Word spans must be in order (starts and ends never decrease; several words may share one
-    span, the first then takes the tokens). Tokens may start over, as in a pair of sentences.
+    A token belongs to the word with which it shares most characters, the first one on a tie, or to -1 if it shares none
+    (special tokens have empty offsets, some tokens are only a space). Offsets may include the leading space. Word spans
+    must be in order (starts and ends never decrease; if several words share one span, the first gets the tokens). Token
+    offsets may start again, as in a pair of sentences.
 
     >>> word_of_tokens([(0, 0), (0, 2), (2, 5), (5, 8), (0, 0)], [(0, 5), (6, 8)])
     [-1, 0, 0, 1, -1]
@@ -170,7 +170,7 @@ def word_of_tokens(token_offsets: Iterable[Span], spans: Sequence[Span]) -> list
 
 
 def refuse_slow(tokenizer: Any) -> None:
-    """Refuse a tokenizer that does not say which characters a token stands for."""
+    """Raise for a slow tokenizer, which has no character offsets of tokens."""
     if not tokenizer.is_fast:
         raise InputError(
             "words meet subwords through character offsets, which the slow tokenizer of "
@@ -180,10 +180,10 @@ def refuse_slow(tokenizer: Any) -> None:
 
 @dataclass(frozen=True)
 class Sentences:
-    """The sentences of one corpus as token ids, special tokens included, end to end.
+    """The sentences of one corpus as concatenated token ids, including special tokens.
 
-    ids: (tokens,); lengths: (sentences,). words and characters are those the ids stand for: of a sentence that was cut
-    to the model's length, the share that was kept. shortened: how many were cut.
+    ids: (tokens,); lengths: (sentences,). words, characters: their numbers in the text of the ids; for a truncated
+    sentence, the share that was kept. shortened: number of truncated sentences.
     """
 
     language: str
@@ -199,7 +199,7 @@ class Sentences:
         return len(self.lengths)
 
     def parts(self, limit: int | None) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """The first `limit` sentences, so many at a time: the number of the first, ids and lengths."""
+        """The first `limit` sentences in parts: the index of the first sentence, ids and lengths of each part."""
         start, lengths = 0, self.lengths[:limit]
         for first in range(0, len(lengths), PREPARED_AT_ONCE):
             part = lengths[first : first + PREPARED_AT_ONCE]
@@ -209,7 +209,7 @@ class Sentences:
 
 
 def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
-    """Token ids of a whole corpus, each sentence at most `max_length` long; without a name it is called its language.
+    """Tokenise a whole corpus, each sentence to at most `max_length` tokens; its default name is its language.
 
     >>> tokenise(tokenizer, Corpus("en", ["a cat", "a dog"]), max_length=512).lengths  # doctest: +SKIP
     array([4, 4])
@@ -235,7 +235,7 @@ def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
 
 
 def padded_rows(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Where the tokens of some sentences lie, as padded rows: numbers (rows, longest), and bool, what is no padding.
+    """Token indices of the chosen sentences as padded rows (rows, longest), and a mask that is False at padding.
 
     >>> numbers, text = padded_rows([2, 0], starts=np.array([0, 3, 7]), lengths=np.array([3, 4, 2]))
     >>> numbers.tolist(), text[0].tolist()
@@ -248,11 +248,10 @@ def padded_rows(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths:
 
 @dataclass(frozen=True)
 class Layout:
-    """Sentences laid out in rows, each of them whole, several to a row.
+    """Sentences laid out in rows, several complete ones to a row.
 
-    slots (tokens,): where the tokens of the sentences, end to end, are in the table as it is read row by row.
-    positions, texts (rows, length): the position of each token in its sentence, and the number of that sentence; 0 and
-    -1 where nothing is.
+    slots (tokens,): the indices of the concatenated tokens in the flattened table. positions, texts (rows, length): the
+    position of each token in its sentence, and the index of that sentence; 0 and -1 at padding.
     """
 
     slots: np.ndarray
@@ -260,14 +259,14 @@ class Layout:
     texts: np.ndarray
 
     def spread(self, values: np.ndarray, empty: int = 0) -> np.ndarray:
-        """Values of the tokens, (tokens,), as a table, (rows, length) int64; empty: what is where nothing is."""
+        """Values of the tokens, (tokens,), as a table, (rows, length) int64; empty: the value at padding."""
         table = np.full(self.texts.shape, empty, dtype=np.int64)
         table.flat[self.slots] = values
         return table
 
 
 def layout_of(lengths: np.ndarray) -> Layout:
-    """Lay out sentences of these lengths so that tables of many batches have few shapes: see `size_of`.
+    """Lay out sentences of these lengths in tables with few different shapes over all batches: see `size_of`.
 
     Rows are as long as the longest sentence, rounded up to a multiple of 64 tokens.
 
@@ -284,17 +283,17 @@ def layout_of(lengths: np.ndarray) -> Layout:
 
 
 def fit(lengths: Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Put texts together into few rows of `length` tokens: the row of each, and its place there, (texts,) int64 each.
+    """Pack texts into few rows of `length` tokens: the row of each, and its position there, (texts,) int64 each.
 
-    Long texts come first, each into the row that it fills best (best fit decreasing), which leaves little room unused.
+    Texts are placed longest first, each into the row with the least sufficient room (best fit decreasing).
 
     >>> rows, places = fit([3, 6, 4, 5], 10)
     >>> rows.tolist(), places.tolist()
     ([1, 0, 0, 1], [5, 0, 6, 0])
     """
     rows, places = np.empty((2, len(lengths)), dtype=np.int64)
-    having: list[list[int]] = [[] for _ in range(length + 1)]  # the rows that have so much room left
-    rooms, count = 0, 0  # bit r: there is a row with room r
+    having: list[list[int]] = [[] for _ in range(length + 1)]  # rows by the room left in them
+    rooms, count = 0, 0  # bit r: a row with room r exists
     for text in sorted(range(len(lengths)), key=lambda text: -lengths[text]):
         size = lengths[text]
         fitting = rooms >> size
@@ -311,7 +310,7 @@ def fit(lengths: Sequence[int], length: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def size_of(count: int) -> int:
-    """A number of rows or places, rounded up so that few sizes occur and at most a quarter is left over.
+    """Round up a number of rows or places, so that few sizes occur and at most a quarter is unused.
 
     >>> [size_of(count) for count in (1, 3, 8, 9, 31, 100)]
     [2, 4, 8, 10, 32, 112]
@@ -321,9 +320,9 @@ def size_of(count: int) -> int:
 
 
 def marks(tokenizer: Any) -> list[int]:
-    """Ids that say nothing of the sentence: borders, padding, language codes; a masked or unknown word is content.
+    """Ids that are not content: sentence borders, padding, language codes; a masked or unknown word is content.
 
-    Some decoders have one token for border and unknown; it is a border there.
+    Some decoders have one token for border and unknown, which counts as a border.
     """
     names = ("cls_token_id", "sep_token_id", "bos_token_id", "eos_token_id", "pad_token_id")
     borders = {i for name in names if (i := getattr(tokenizer, name, None)) is not None}
@@ -331,9 +330,9 @@ def marks(tokenizer: Any) -> list[int]:
 
 
 def group(lengths: Sequence[int], *, tokens: int) -> Iterator[list[int]]:
-    """Cut sentences into batches of similar length, at most `tokens` padded tokens each, longest first.
+    """Group sentences into batches of similar length, at most `tokens` padded tokens each, longest first.
 
-    Every number from 0 to len(lengths) - 1 appears in exactly one batch.
+    Every index from 0 to len(lengths) - 1 is in exactly one batch.
 
     >>> list(group([3, 9, 3, 8], tokens=18))
     [[1, 3], [0, 2]]
@@ -347,7 +346,7 @@ def group(lengths: Sequence[int], *, tokens: int) -> Iterator[list[int]]:
 
 
 def batch_tokens(device: torch.device, *, padded: bool = False) -> int:
-    """How many tokens are run together on a device where only memory bounds a batch.
+    """The default number of tokens of a batch on a device.
 
     padded: whether sentences are padded to the longest of their batch. On a CPU a larger batch then costs more padding
     than it saves.
@@ -356,13 +355,13 @@ def batch_tokens(device: torch.device, *, padded: bool = False) -> int:
 
 
 def chunks(rows: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Cut rows into consecutive pieces of `size`; each row appears exactly once."""
+    """Split rows into consecutive pieces of `size`; each row is in exactly one piece."""
     for start in range(0, len(rows), size):
         yield list(rows[start : start + size])
 
 
 def ranges(begins: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """The numbers from each beginning on, as many as its size says, end to end: (k,), (k,) -> (sum of sizes,).
+    """Concatenate the ranges of the given starts and sizes: (k,), (k,) -> (sum of sizes,).
 
     >>> ranges(np.array([5, 0]), np.array([2, 3]))
     array([5, 6, 0, 1, 2])

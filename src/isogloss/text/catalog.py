@@ -1,7 +1,7 @@
-"""A folder of data sets: what is in it, what is wrong with it, and data sets called by name.
+"""List and check a folder of data sets, and resolve data sets by name.
 
-The layout is one folder a data set, each with a README: `DATA/tatoeba/...`, `DATA/xnli/...`. The folder is told by
-`--data DIR` or the environment variable ISOGLOSS_DATA. The kind of a file shows in its name and its first lines:
+The layout is one folder for each data set, each with a README: `DATA/tatoeba/...`, `DATA/xnli/...`. The folder is given
+by `--data DIR` or the environment variable ISOGLOSS_DATA. The kind of a file is detected from its name and first lines:
 
 | kind | what it looks like |
 |---|---|
@@ -17,9 +17,9 @@ The layout is one folder a data set, each with a README: `DATA/tatoeba/...`, `DA
 | `notes` | a README, a licence, check sums |
 | `unknown` | anything else |
 
-A check reads every file by its own reader, with a callback that collects problems instead of raising them, so what
-passes a check is what the readers accept. Beyond the readers, cells without text and tags that continue nothing are
-problems, and so are check sums that differ.
+A check reads every file with its own reader and a callback that collects problems instead of raising them, so a file
+passes the check if its reader accepts it. In addition, cells without text, I- tags without a preceding tag of the same
+type and wrong check sums are reported.
 """
 
 import difflib
@@ -47,11 +47,11 @@ SUMS = "SHA256SUMS"
 _SPLIT_NAMES = {"train": ("0-5000", "train"), "test": ("5000-6500", "test")}
 _TAG = re.compile(r"O|[BI]-\S+")
 _PREMISE = ("sentence1", "sentence_A", "premise")
-# CoNLL-2002 calls its languages by their own names.
+# CoNLL-2002 uses native names of languages.
 _OWN_NAMES = {"ned": "nl", "esp": "es", "deu": "de", "eng": "en"}
-_LOOK = 20  # lines that tell the kind of a file
-_HEAD = 65536  # bytes of a JSON file that tell its kind
-_MOST = 20  # problems told of one file
+_LOOK = 20  # lines from which the kind of a file is detected
+_HEAD = 65536  # bytes from which the kind of a JSON file is detected
+_MOST = 20  # maximum problems reported for one file
 Reader = Callable[[Path, Problem], Iterable[Any]]
 
 
@@ -70,7 +70,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check found: sentences with file and line, the rows of each file that was read, files of no known kind."""
+    """The result of a check: problems with file and line, the rows of each file read, files of unknown kind."""
 
     problems: tuple[str, ...]
     checked: dict[Path, int]
@@ -78,7 +78,7 @@ class CheckReport:
 
 
 def data_dir(option: Source | None = None) -> Path:
-    """The data folder: the option, else ISOGLOSS_DATA; one that is missing or unset is an InputError."""
+    """The data folder: the option, or else ISOGLOSS_DATA; a missing or unset folder is an InputError."""
     folder = option or os.environ.get(VARIABLE)
     if not folder:
         raise InputError(f"no data folder is set; give --data DIR or set the environment variable {VARIABLE}")
@@ -94,10 +94,10 @@ def data_sets(folder: Path) -> list[Path]:
 
 
 def resolve(given: Source, data: Source | None = None) -> Source:
-    """What to read for a path or a data set's name: an existing path wins, then a name in the data folder.
+    """Resolve a path or a data set's name: an existing path comes first, then a name in the data folder.
 
-    A data set's name stands for its one table with a header of languages where it has exactly one (`xnli` ->
-    `xnli.15way.tsv`), else for its folder (`tatoeba`, `ud_pud`). `europarl/some.tsv` is looked up there too.
+    A data set's name resolves to its table with a header of languages if it has exactly one (`xnli` ->
+    `xnli.15way.tsv`), otherwise to its folder (`tatoeba`, `ud_pud`). `europarl/some.tsv` is looked up there too.
     """
     text = os.fspath(given)
     if text.startswith(lines.HUB) or Path(text).exists():
@@ -119,9 +119,9 @@ def resolve(given: Source, data: Source | None = None) -> Source:
 
 
 def find_lexicon(data: Source, source: str, target: str, *, split: str = "train") -> Path:
-    """The dictionary of two languages in the data folder, read in either direction; `split` is `train` or `test`.
+    """Find the dictionary of two languages in the data folder, in either direction; `split` is `train` or `test`.
 
-    MUSE comes first; `0-5000` and `train` in a name mean train, `5000-6500` and `test` mean test.
+    MUSE has priority; `0-5000` and `train` in a name mean train, `5000-6500` and `test` mean test.
     """
     folder, wanted = data_dir(data), {code(source), code(target)}
     pairs = set()
@@ -146,16 +146,16 @@ def files_by_kind(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def listing(data: Source) -> list[DataSet]:
-    """Every data set of the folder."""
+    """List every data set of the folder."""
     folders = data_sets(data_dir(data))
     records = []
     for done, folder in enumerate(folders, start=1):
         files = list(files_by_kind(folder))
         kinds = {path: kind for path, kind in files if kind in READERS}
         languages = {each for path, kind in kinds.items() for each in languages_in(path, kind)}
-        if not languages:  # `nli_en`: the folder may tell what its files do not
+        if not languages:  # `nli_en`: the folder's name may contain them
             languages = {code(part) for part in folder.name.split("_") if is_code(part)}
-        # Of files that run parallel one is counted.
+        # Parallel files are counted once.
         counted = {_stem(path) if kind == "aligned" else path: path for path, kind in reversed(kinds.items())}
         rows = sum(row_count(path, kinds[path]) for path in counted.values())
         size = sum(path.stat().st_size for path, _ in files)
@@ -170,7 +170,7 @@ def listing(data: Source) -> list[DataSet]:
 
 
 def kind_of(path: Path, *, aligned: bool = False) -> str:
-    """The kind of a file, see the table above; `aligned` says whether it has parallel neighbours."""
+    """The kind of a file, see the table above; aligned: whether it has parallel neighbours."""
     name = plain_name(path)
     if name == SUMS or name.endswith(".md") or re.match(r"(?i)(readme|licen[cs]e|copying|notice)\b", name):
         return "notes"
@@ -182,13 +182,13 @@ def kind_of(path: Path, *, aligned: bool = False) -> str:
                 head = file.read(_HEAD)
                 if b'"paragraphs"' not in head:
                     return "inference" if any(f'"{each}"'.encode() in head for each in _PREMISE) else "unknown"
-            return "questions"  # of a damaged file too, so that a check says it is damaged
+            return "questions"  # also for a damaged file, so that a check reports it
         head_lines = [line for _, line in islice(stream_lines(path, _ignore), _LOOK)]
     except InputError:
         return "unknown"
     filled = [line for line in head_lines if line.strip()]
     if aligned or not filled:
-        return "aligned" if aligned else "lines"  # so that a check says it is empty
+        return "aligned" if aligned else "lines"  # so that a check reports an empty file
     cells = head_lines[0].split("\t")
     if len(cells) > 1 and lines.file_header(path, cells) is not None:
         return "table"
@@ -209,16 +209,16 @@ def kind_of(path: Path, *, aligned: bool = False) -> str:
 
 
 def _ignore(sentence: str) -> None:
-    """Looking is not checking: what is wrong with the file is told when it is read."""
+    """Ignore a problem: problems of a file are reported when it is checked or read."""
 
 
 def _mostly(texts: Sequence[str], fits: Callable[[str], bool]) -> bool:
-    """Whether half of the lines or more fit, so that a slip in one does not hide what the file is."""
+    """Whether at least half of the lines fit, so that one malformed line does not hide the kind of a file."""
     return 2 * sum(fits(line) for line in texts) >= len(texts)
 
 
 def languages_in(path: Path, kind: str) -> tuple[str, ...]:
-    """The languages of a file, by its header or its name; empty where neither tells."""
+    """The languages of a file by its header or its name; empty if neither contains any."""
     if kind == "table":
         return lines.header_languages(path)
     own = tuple(_OWN_NAMES[part] for part in path.name.split(".") if part in _OWN_NAMES)
@@ -231,7 +231,7 @@ def languages_in(path: Path, kind: str) -> tuple[str, ...]:
 
 
 def row_count(path: Path, kind: str) -> int:
-    """How many rows, by counting bytes: sentences, pairs, questions. Fast, and right for well-formed files."""
+    """Count rows (sentences, pairs, questions) by bytes: fast, and right for well-formed files."""
     raw = _raw_lines(path)
     if kind == "treebank":
         return sum(line.startswith(b"1\t") for line in raw)
@@ -245,20 +245,20 @@ def row_count(path: Path, kind: str) -> int:
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    """Lines as bytes, up to where a damaged archive ends: counting is not checking."""
+    """Lines as bytes; a damaged archive is read up to the damage, without an error."""
     with lines.open_bytes(path) as file, suppress(*DAMAGED):
         yield from file
 
 
 def _stem(path: Path) -> Path:
-    """What line-aligned files have in common: `train` for `train.en.gz`."""
+    """The common stem of line-aligned files: `train` for `train.en.gz`."""
     return path.with_name(re.sub(r"\.[a-z]+(\.gz|\.xz)?$", "", path.name))
 
 
 def check(data: Source) -> CheckReport:
-    """Read every file of every data set and tell what is wrong with each, rather than stop at the first problem.
+    """Read every file of every data set and collect all problems instead of stopping at the first.
 
-    Memory stays small: most files are read line by line (those of questions and tags are not).
+    Most files are read line by line, in little memory (except questions and tags).
 
     Args:
         data: the folder of data sets.
@@ -288,9 +288,9 @@ def check(data: Source) -> CheckReport:
 
 
 def _count_rows(path: Path, reader: Reader, problems: list[str]) -> int:
-    """How many rows a reader gives; the file's first problems are added to the list, and a count of the others.
+    """Count the rows of a reader; the file's first problems and a count of the others are appended to the list.
 
-    A file that cannot be opened at all is one more problem.
+    A file that cannot be opened counts as a problem.
     """
     sentences: list[str] = []
     rows = 0
@@ -306,7 +306,7 @@ def _count_rows(path: Path, reader: Reader, problems: list[str]) -> int:
 
 
 def _table_rows(path: Path, problem: Problem) -> Iterator[list[str]]:
-    """Rows of a table; one without any text is a problem, and where there is no header, so is an empty cell."""
+    """Rows of a table; a row without any text is a problem, and without a header so is an empty cell."""
     table = lines.open_table(path)
     for number, cells in table.rows(problem=problem):
         filled = [bool(cell.strip()) for cell in cells]
@@ -318,7 +318,7 @@ def _table_rows(path: Path, problem: Problem) -> Iterator[list[str]]:
 
 
 def _tagged_sentences(path: Path, problem: Problem) -> Iterator[TaggedSentence]:
-    """Sentences whose tags are O, B-x or I-x; an I-x that continues no x is a problem."""
+    """Sentences with tags O, B-x or I-x; an I-x after anything but B-x or I-x is a problem."""
     for sentence in read_tagged(path, problem):
         before = ""
         for number, tag in zip(sentence.lines, sentence.tags, strict=True):
@@ -339,11 +339,11 @@ READERS: dict[str, Reader] = {
     "inference": pair_rows,
     "questions": question_rows,
 }
-"""What reads each kind of file row by row and tells every problem."""
+"""The reader of each kind of file, which yields rows and reports every problem."""
 
 
 def _check_sums(sums: Path, problem: Problem) -> Iterator[Path]:
-    """The files of a SHA256SUMS that were compared; one that is missing or has another sum is a problem."""
+    """Compare the files of a SHA256SUMS; a missing file or a different sum is a problem."""
     for number, line in stream_lines(sums, problem):
         if not line.strip():
             continue

@@ -1,7 +1,7 @@
-"""Sentences, sentences that translate each other, and words that translate each other: frozen records.
+"""Corpora, bitexts and lexicons as frozen records.
 
-A word is a span of characters in its sentence. That is what lets whitespace text, Chinese, and the tokens of
-a treebank meet the subwords of any tokenizer: both sides are intervals over the same characters.
+A word is a span of characters in its sentence. So the words of whitespace text, of Chinese and of a treebank can be
+matched with the subwords of any tokenizer: both are intervals over the same characters.
 """
 
 import hashlib
@@ -21,9 +21,8 @@ Links = Mapping[tuple[str, str], Sequence[Sequence[Link]]]
 class Corpus:
     """Sentences of one language.
 
-    `words` holds, per sentence, the character span `(start, end)` of each word; None means the language's
-    default segmentation (`isogloss.text.words.spans`). `name` is where the text came from, for tables and
-    messages.
+    `words` holds, per sentence, the character span `(start, end)` of each word; None means the language's default
+    segmentation (`isogloss.text.words.spans`). `name` is the origin of the text, for tables and messages.
     """
 
     language: str
@@ -35,7 +34,7 @@ class Corpus:
         if isinstance(self.sentences, str):
             raise InputError(f"the corpus of {self.language} is one text; give a list of sentences")
         if self.language:
-            code(self.language)  # which refuses what is no code
+            code(self.language)  # raises for an unknown code
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -60,11 +59,11 @@ class Corpus:
 
 @dataclass(frozen=True)
 class Bitext:
-    """Corpora whose rows translate each other: two languages or many.
+    """Corpora of two or more languages whose rows are translations of each other.
 
-    Unpacks into its corpora: `en, nl = bitext`. `links` maps a pair of languages to each row's word links,
-    pairs of word numbers (source word, target word) under the two corpora's segmentation. `dropped` counts
-    the rows a reader left out because a side was empty or missing.
+    Unpacks into its corpora: `en, nl = bitext`. `links` maps a pair of languages to each row's word links, pairs of
+    indices (source word, target word) under the two corpora's segmentation. `dropped` counts the rows that a reader
+    left out because a side was empty or missing.
     """
 
     corpora: tuple[Corpus, ...]
@@ -94,7 +93,7 @@ class Bitext:
 
     @property
     def distinct_rows(self) -> list[int]:
-        """The rows that repeat no earlier one in every language: a repeat is perfectly similar to itself."""
+        """The rows that do not repeat an earlier row in every language."""
         seen: dict[tuple[str, ...], int] = {}
         for number, sentences in enumerate(zip(*(corpus.sentences for corpus in self.corpora), strict=True)):
             seen.setdefault(sentences, number)
@@ -114,12 +113,12 @@ class Bitext:
         raise InputError(f"{self.name or 'bitext'} has no language {language!r}; it has {', '.join(self.languages)}")
 
     def take(self, rows: Sequence[int]) -> "Bitext":
-        """The rows at these numbers, in this order, with their links."""
+        """The rows at these indices, in this order, with their links."""
         links = {pair: [each[row] for row in rows] for pair, each in self.links.items()}
         return Bitext(tuple(corpus.take(rows) for corpus in self.corpora), links, self.name, self.dropped)
 
     def keep(self, rows: Sequence[int]) -> "Bitext":
-        """The same, where the other rows cannot be used: they are added to `dropped`."""
+        """Like `take`, but the other rows, as unusable ones, are added to `dropped`."""
         unused = self.rows - len(rows)
         return replace(self.take(rows), dropped=self.dropped + unused) if unused else self
 
@@ -146,7 +145,7 @@ class Lexicon:
 
 
 def bitexts_of(given: Sequence[Any]) -> list[Bitext]:
-    """Parallel text as recipes are given it: bitexts, and before them corpora one by one, the sides of one more."""
+    """Convert the parallel text given to a recipe: bitexts are kept, and single corpora are joined into one more."""
     for item in given:
         if not isinstance(item, Bitext | Corpus):
             raise InputError(f"parallel text is a Bitext or a Corpus, as read_bitext reads them, not {shortened(item)}")
@@ -155,7 +154,7 @@ def bitexts_of(given: Sequence[Any]) -> list[Bitext]:
 
 
 def shortened(value: Any) -> str:
-    """A value as an error message shows it, in 60 characters at most."""
+    """The repr of a value for an error message, at most 60 characters."""
     text = repr(value)
     return text if len(text) < 60 else f"{text[:56]} ..."
 
@@ -163,8 +162,8 @@ def shortened(value: Any) -> str:
 def complete_rows(bitext: Bitext) -> Bitext:
     """The rows of a bitext that have text on every side; the others are counted in `dropped`.
 
-    An empty cell is how many data sets write "not translated". Such a row says nothing about how languages
-    meet, so it is left out on every side, and its word links with it.
+    Many data sets mark a missing translation by an empty cell. Such a row is left out on every side, together with its
+    word links.
     """
     name, languages = bitext.name, ", ".join(bitext.languages)
     require(len(bitext.corpora) >= 2, f"{name}: a bitext needs two languages or more, here {languages}")
@@ -175,7 +174,7 @@ def complete_rows(bitext: Bitext) -> Bitext:
 
 
 def letters(sentence: str) -> str:
-    """A sentence by letters and digits alone, by which copies are known.
+    """The letters and digits of a sentence, in lower case, by which duplicates are recognised.
 
     >>> letters("Ja, natürlich!") == letters("ja natürlich")
     True

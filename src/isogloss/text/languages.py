@@ -1,10 +1,10 @@
-"""Language codes: one canonical short code a language, whatever standard a file uses.
+"""Language codes: one canonical short code for each language, whatever standard a file uses.
 
-Tatoeba names its files with ISO 639-3 (`nld`, `cmn`), treebanks and XNLI with ISO 639-1 (`nl`, `zh`), FLORES
-with `nld_Latn`. Inside the toolkit a language has one code: two letters where ISO 639-1 has them, three
-otherwise. The code of a standard variety becomes that of the language it stands for in those data sets (`cmn` -> `zh`,
-`pes` -> `fa`, `arb` -> `ar`, `swh` -> `sw`, `lvs` -> `lv`, `zsm` -> `ms`); varieties with data sets of their own keep
-their code (`arz`, `yue`). ISO 639 reserves `qaa`..`qtz` for local use: they are accepted, for invented languages.
+Tatoeba names its files with ISO 639-3 (`nld`, `cmn`), treebanks and XNLI with ISO 639-1 (`nl`, `zh`), FLORES with
+`nld_Latn`. Inside the toolkit a language has one code: two letters if ISO 639-1 has one, three otherwise. The code of a
+standard variety is mapped to that of its language in those data sets (`cmn` -> `zh`, `pes` -> `fa`, `arb` -> `ar`,
+`swh` -> `sw`, `lvs` -> `lv`, `zsm` -> `ms`); varieties with data sets of their own keep their code (`arz`, `yue`). ISO
+639 reserves `qaa`..`qtz` for local use: they are accepted, for invented languages.
 """
 
 import re
@@ -15,16 +15,16 @@ from pathlib import Path
 from isogloss.errors import InputError
 
 _LOCAL = re.compile(r"q[a-t][a-z]")
-# A region or script after the code, as in pt-BR, zh_CN, nld_Latn; lower case is refused: en-nl is a pair. Or a number:
-# en2 is English a second time, beside en in one text: paraphrases, or what a second model reads.
+# A region or script after the code, as in pt-BR, zh_CN, nld_Latn; not in lower case, because en-nl is a pair. Or a
+# number: en2 is a second English text beside en: paraphrases, or the input of a second model.
 _CODE = re.compile(r"([A-Za-z]{2,3})(?:[-_](?:[A-Z]{2}|[A-Z][a-z]{3})|([2-9]))?")
 
 
 @cache
 def _records() -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
-    """Every accepted code -> canonical code; canonical code -> English name, and -> own name, as `languages.tsv` has.
+    """Read `languages.tsv`: accepted code -> canonical code, canonical code -> English name, and -> native name.
 
-    A line there has the codes of a language, the canonical one first, its English name, and for some its own.
+    A line contains the codes of a language, the canonical one first, its English name, and for some the native name.
     """
     canonical: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -57,7 +57,7 @@ def _lookup(text: str) -> str | None:
 def code(text: str) -> str:
     """The canonical short code: `code("nld")` and `code("nl")` are `"nl"`, `code("zh_CN")` is `"zh"`.
 
-    A number behind it names the same language again: `code("eng2")` is `"en2"`, which a text can have beside `en`.
+    A number after the code marks a second text of the language: `code("eng2")` is `"en2"`, beside `en`.
     """
     short = _lookup(text)
     if short is None:
@@ -69,7 +69,7 @@ def code(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The code without the number of a second text of the language: `en` for `en2`: `plain("en2")` is `"en"`."""
+    """The code without the number of a second text: `plain("en2")` is `"en"`."""
     return code(text).rstrip("23456789")
 
 
@@ -81,20 +81,20 @@ def name(text: str) -> str:
 
 
 def own_name(text: str) -> str:
-    """What a language calls itself, as far as is known, else its code: `own_name("fra")` is `"Français"`."""
+    """The native name of a language if known, otherwise its code: `own_name("fra")` is `"Français"`."""
     return _records()[2].get(plain(text), plain(text))
 
 
 def short_name(text: str) -> str:
-    """The same, but an invented language is called by its code: `short_name("qaa")` is `"qaa"`."""
+    """The English name, or the code of an invented language: `short_name("qaa")` is `"qaa"`."""
     return text if _LOCAL.fullmatch(text) else name(text)
 
 
 def checked_codes(languages: Sequence[str] | None) -> tuple[str, ...] | None:
-    """The languages a user chose as canonical codes: an unknown code or a repeated one is an InputError.
+    """The canonical codes of the languages a user chose; an unknown or repeated code is an InputError.
 
     Args:
-        languages: codes of any known standard; None, which is returned as it is, means that no choice was made.
+        languages: codes of any known standard; None, for no choice, is returned unchanged.
     """
     if languages is None:
         return None

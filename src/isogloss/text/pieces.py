@@ -1,8 +1,8 @@
-"""What the pieces of a vocabulary stand for: bytes of the text, their script, words that they begin, or nothing known.
+"""The pieces of a vocabulary: the bytes they represent, their script, and the words that they begin.
 
-A tokenizer that has no piece for a character falls back on its bytes, and there are three ways to write a byte as a
-piece: `<0xE4>` (SentencePiece), a letter of the alphabet of byte-level BPE (GPT-2 and most decoders since), or the
-character of that number (ByT5). Which one a tokenizer has shows in how it cuts characters of several bytes, so no list
+A tokenizer without a piece for a character falls back on its bytes, and there are three ways to write a byte as a
+piece: `<0xE4>` (SentencePiece), a letter of the alphabet of byte-level BPE (GPT-2 and most later decoders), or the
+character with that code (ByT5). The one in use is detected by tokenizing characters of several bytes, so that no list
 of tokenizers is needed.
 """
 
@@ -15,13 +15,13 @@ from isogloss.text.batches import SPACE, marks
 from isogloss.text.words import script_of
 
 PROBES = "𒍅中я"  # of four, three and two bytes
-CONTINUES = "##"  # how WordPiece writes a piece that continues a word
+CONTINUES = "##"  # how WordPiece writes the start of a continuation
 Spelling = Callable[[int], str]  # how a byte is written
 
 
 @cache
 def byte_alphabet() -> tuple[str, ...]:
-    """The letter that byte-level BPE writes each of the 256 bytes with: itself where it is visible, else a later one.
+    """The letter that byte-level BPE uses for each of the 256 bytes: itself if visible, otherwise a later one.
 
     >>> byte_alphabet()[ord("a")], byte_alphabet()[ord(" ")]
     ('a', 'Ġ')
@@ -35,7 +35,7 @@ SPELLINGS: tuple[Spelling, ...] = (lambda byte: f"<0x{byte:02X}>", lambda byte: 
 
 
 def byte_spelling(tokenizer: Any) -> Spelling | None:
-    """How a tokenizer writes the bytes of a character that it has no piece for; None where it has no such pieces."""
+    """How a tokenizer writes the bytes of a character without a piece; None if it has no byte pieces."""
     for probe in PROBES:
         written = "".join(tokenizer.tokenize(probe))
         for spelling in SPELLINGS:
@@ -45,14 +45,14 @@ def byte_spelling(tokenizer: Any) -> Spelling | None:
 
 
 def byte_ids(tokenizer: Any) -> list[int]:
-    """Ids of the pieces that stand for one byte of a longer character; ASCII bytes are characters of their own."""
+    """Ids of the pieces for single bytes of multi-byte characters; ASCII bytes are characters themselves."""
     spelling, vocabulary = byte_spelling(tokenizer), tokenizer.get_vocab()
     written = [] if spelling is None else [spelling(byte) for byte in range(0x80, 0x100)]
     return sorted(vocabulary[piece] for piece in written if piece in vocabulary)
 
 
 def unknown_id(tokenizer: Any) -> int | None:
-    """The id of the piece for what is unknown: of a bare `tokenizer.json` that of its model; None where it has none."""
+    """The id of the unknown token, for a bare `tokenizer.json` that of its model; None if there is none."""
     if tokenizer.unk_token_id is not None or not tokenizer.is_fast:
         return None if tokenizer.unk_token_id is None else int(tokenizer.unk_token_id)
     model = json.loads(tokenizer.backend_tokenizer.to_str())["model"]
@@ -61,7 +61,7 @@ def unknown_id(tokenizer: Any) -> int | None:
 
 
 def piece_bytes(tokenizer: Any) -> list[bytes]:
-    """What each id adds to a text, as bytes, with a space before it; empty for marks.
+    """The bytes that each id adds to a text, including a leading space; empty for special tokens.
 
     A WordPiece that continues a word keeps its "##".
 
@@ -86,7 +86,7 @@ def piece_bytes(tokenizer: Any) -> list[bytes]:
 
 
 def beginnings(texts: Sequence[bytes]) -> dict[bytes, list[int]]:
-    """The ids of the pieces that a word can begin with, by what they add to the text without the space before it."""
+    """The ids of the pieces that can begin a word, by their bytes without a leading space."""
     known: dict[bytes, list[int]] = {}
     for number, text in enumerate(texts):
         if (stripped := text.removeprefix(b" ")) and not text.startswith(CONTINUES.encode()):
@@ -95,7 +95,7 @@ def beginnings(texts: Sequence[bytes]) -> dict[bytes, list[int]]:
 
 
 def first_pieces(words: Iterable[str], known: Mapping[bytes, Sequence[int]]) -> list[int]:
-    """Ids of every piece that begins one of the words, with or without a space before it; known: of `beginnings`.
+    """Ids of every piece that begins one of the words, with or without a leading space; known: from `beginnings`.
 
     >>> first_pieces(["cat"], {b"c": [4], b"cat": [7, 9], b"at": [2]})
     [4, 7, 9]
@@ -105,6 +105,6 @@ def first_pieces(words: Iterable[str], known: Mapping[bytes, Sequence[int]]) -> 
 
 
 def scripts_of(texts: Sequence[bytes]) -> list[str]:
-    """The script of each piece: that of its first letter, "" where it has none that is whole."""
+    """The script of each piece: that of its first letter, "" if it has no complete letter."""
     letters = (text.decode("utf-8", "ignore") for text in texts)
     return [next(filter(None, map(script_of, text)), "") for text in letters]

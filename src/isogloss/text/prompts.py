@@ -1,11 +1,11 @@
-"""Prompts that ask for one word of a language, built from dictionaries: translations and gaps in sentences.
+"""Prompts whose answer is one word of a language, built from dictionaries: translations and gaps in sentences.
 
     Français: "fleur" - 中文: "花"          Een ___ slaapt op de stoel. ___: "kat"
     Français: "livre" - 中文: "             Wij drinken ___. ___: "
 
-They end where the word would begin, after some examples of the same kind, and every language is called by its own name
-(Wendler et al. 2024, *Do Llamas Work in English?*). What the model might say there is known in several languages: the
-word asked for, its translation in a pivot language that the prompt does not show, and the word it was given.
+They end where the word would begin, after some examples of the same kind, and every language has its native name
+(Wendler et al. 2024, *Do Llamas Work in English?*). The possible answers are known in several languages: the correct
+word, its translation in a pivot language that does not occur in the prompt, and the word in the source language.
 """
 
 from collections import Counter
@@ -28,9 +28,9 @@ Words = Mapping[str, Sequence[str]]  # language -> words of one meaning, the usu
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text that ends where a word would begin, and that word in the languages that are asked about.
+    """A text that ends where a word would begin, and that word in the languages that are measured.
 
-    shots: the answered examples before it.
+    shots: the number of answered examples before it.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class PromptSet:
-    """Prompts of one kind from one language to another; of gaps, in one language."""
+    """Prompts of one task from one language to another, or for gaps, in one language."""
 
     task: Task
     source: str
@@ -49,7 +49,7 @@ class PromptSet:
 
 
 def meanings(lexicons: Sequence[Lexicon], pivot: str) -> dict[str, dict[str, list[str]]]:
-    """The words of every language for each word of the pivot, which is one side of every dictionary.
+    """Group the words of every language by the word of the pivot language, which is one side of every dictionary.
 
     >>> meanings([Lexicon("en", "fr", [("cat", "chat")]), Lexicon("nl", "en", [("kat", "cat")])], "en")
     {'cat': {'en': ['cat'], 'fr': ['chat'], 'nl': ['kat']}}
@@ -69,10 +69,10 @@ def meanings(lexicons: Sequence[Lexicon], pivot: str) -> dict[str, dict[str, lis
 
 @dataclass(frozen=True)
 class Prompting:
-    """How prompts are made.
+    """How prompts are built.
 
-    pivot: the language whose words are asked about beside those of the prompt. most: prompts of a set. shots: examples
-    before each. seed: draws both. askable: whether what is asked of a prompt can be told apart.
+    pivot: the language whose words are measured beside those of the prompt. most: maximum prompts of a set. shots:
+    examples before each. seed: draws both. askable: whether the words of a prompt can be distinguished.
     """
 
     pivot: str
@@ -82,25 +82,25 @@ class Prompting:
     askable: Callable[[Words], bool]
 
     def prompts(self, items: Sequence[tuple[str, Words]], *about: str) -> list[Prompt]:
-        """The first items in an order drawn by seed, each after others that are drawn and answered.
+        """Prompts for the first items in random order, each after other items as answered examples.
 
-        No example has the same line, or holds the words of an answer.
-        items: the line that asks, and the words; about: the languages, of which the last is asked for.
+        No example has the same line or contains an answer. items: the question line and the words; about: the
+        languages, of which the last is that of the answer.
         """
-        chance, made = np.random.default_rng(seed_of(self.seed, *about)), []
+        chance, prompts = np.random.default_rng(seed_of(self.seed, *about)), []
         for number in chance.permutation(len(items))[: self.most].tolist():
             line, words = items[number]
             answers = [_spaced(word, about[-1]) for word in words[about[-1]]]
             drawn = [items[each] for each in chance.permutation(len(items)).tolist()]
-            answered = [f'{asks}{own[about[-1]][0]}"\n' for asks, own in drawn if asks != line]
+            answered = [f'{asks}{meaning[about[-1]][0]}"\n' for asks, meaning in drawn if asks != line]
             examples = [text for text in answered if not any(answer in _spaced(text, about[-1]) for answer in answers)]
             shown = examples[: self.shots]
-            made.append(Prompt("".join(shown) + line, words, len(shown)))
-        return made
+            prompts.append(Prompt("".join(shown) + line, words, len(shown)))
+        return prompts
 
 
 def _spaced(text: str, language: str) -> str:
-    """The words of a text in lower case, with a space on both sides of each."""
+    """The words of a text in lower case, with a space before and after each."""
     return f" {' '.join(text[start:end].lower() for start, end in spans(text, language))} "
 
 
@@ -109,14 +109,14 @@ def translations(known: Mapping[str, Words], source: str, target: str, how: Prom
     asked = dict.fromkeys((target, how.pivot, source))
     chosen = [{code: words[code] for code in asked} for words in known.values() if all(code in words for code in asked)]
     names = own_name(source), own_name(target)
-    lines: dict[str, Words] = {}  # of a word with several meanings the first is asked for
+    lines: dict[str, Words] = {}  # for a word with several meanings, the first is used
     for words in filter(how.askable, chosen):
         lines.setdefault(f'{names[0]}: "{words[source][0]}" - {names[1]}: "', words)
     return PromptSet("translation", source, target, how.prompts(list(lines.items()), source, target))
 
 
 def gaps(known: Mapping[str, Words], corpus: Corpus, how: Prompting) -> PromptSet:
-    """Prompts that ask for the word that is missing in a sentence, the first of the corpus that has it once."""
+    """Prompts that ask for the missing word of a sentence, the first of the corpus that contains it once."""
     target = corpus.language
     meaning = {words[target][0].lower(): words for words in known.values() if target in words}
     lines: dict[str, tuple[str, Words]] = {}

@@ -1,15 +1,15 @@
-"""Which text is held out, and which of the rest a training step sees: pure functions of the text, the seed, the step.
+"""Held-out text and the sampling of training batches, as pure functions of the text, the seed and the step.
 
-Held-out text is decided by the text itself. A paragraph has a number in [0, 1) made from a hash of its characters, and
-a share that is held out is an interval of these numbers: the same paragraph is in or out whatever file, order or run
-it comes in, on every machine, and copies of it go the same way.
+Whether a paragraph is held out depends on the paragraph alone. A hash of its characters gives a number in [0, 1), and
+the paragraphs below the held-out share are held out: the decision is the same for every file, order, run and machine,
+and for every copy of the paragraph.
 
-Rows are numbered through the whole of training. Row g is of the language in whose interval of [0, 1) the number
-(u + g / golden ratio) mod 1 falls, intervals as long as the languages' shares. Such a sequence fills [0, 1) evenly
-(Weyl), so every batch has nearly the wanted mixture. Within a language, stretches are visited in a random order
-without repeats; each epoch has a new order and new cutting points. Pairs of translations are drawn in the same way.
+Rows are numbered through the whole of training. Row g belongs to the language whose interval of [0, 1) contains (u + g
+/ golden ratio) mod 1; the intervals are as long as the languages' shares. Such a sequence fills [0, 1) evenly (Weyl),
+so every batch has nearly the target mixture. Within a language, streams are visited in a random order without repeats;
+each epoch has a new order and new cutting points. Pairs of translations are drawn in the same way.
 
-A run can so be resumed at any step, and a process can work out its part of a batch, without any state being kept.
+So a run can be resumed at any step, and a process can compute its part of a batch, without any saved state.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ _ROUNDS = 4
 
 
 def hash_fraction(paragraph: str) -> float:
-    """A number in [0, 1) made from a paragraph: evenly spread, the same for ever; spacing does not matter.
+    """Hash a paragraph to a number in [0, 1): uniform, stable across versions, and independent of spacing.
 
-    A share of the text is held out for evaluation, and never trained on, by holding out numbers below that share.
+    A share of the text is held out for evaluation by holding out paragraphs with numbers below that share.
 
     >>> hash_fraction("The cat sleeps.") == hash_fraction("  The  cat sleeps. ")
     True
@@ -40,9 +40,9 @@ def hash_fraction(paragraph: str) -> float:
 
 
 def shares(sizes: Mapping[str, int], *, exponent: float) -> dict[str, float]:
-    """How much of the mixture each language gets: p_l = sizes_l ** exponent / sum_k sizes_k ** exponent.
+    """The share of each language in the mixture: p_l = sizes_l ** exponent / sum_k sizes_k ** exponent.
 
-    1 keeps the proportions of the text, 0 makes all languages equal.
+    An exponent of 1 keeps the proportions of the text, 0 makes all languages equal.
 
     >>> shares({"en": 900, "nl": 100}, exponent=0.5)
     {'en': 0.75, 'nl': 0.25}
@@ -53,13 +53,13 @@ def shares(sizes: Mapping[str, int], *, exponent: float) -> dict[str, float]:
 
 
 class Mixture:
-    """Of which group each row of training is, and the how-manieth of that group it is.
+    """The group of each row of training, and its index within that group.
 
-    weights: shares of the groups. The running counts only save time; no answer depends on what was asked before.
+    weights: shares of the groups. The running counts only save time; no result depends on earlier calls.
     """
 
     def __init__(self, weights: Mapping[str, float], *, seed: int) -> None:
-        # No group has the number len(weights), so this draw is apart from those of groups.
+        # No group has the number len(weights), so this draw is independent of those of groups.
         chance = np.random.default_rng([seed, len(weights)])
         self._start = int(chance.integers(_TURN, dtype=np.uint64, endpoint=False))
         ends = np.cumsum(list(weights.values()))
@@ -68,7 +68,7 @@ class Mixture:
         self._reached = (0, [0] * len(weights))  # a row number, and the rows of each group before it
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Group of every row of a step, and its number within that group, (batch,) int64 each."""
+        """Group of every row of a step, and its index within that group, (batch,) int64 each."""
         first = step * batch
         after = list(self.before(first))
         numbers = np.arange(first, first + batch, dtype=np.uint64)
@@ -83,7 +83,7 @@ class Mixture:
         return groups, within
 
     def before(self, row: int) -> list[int]:
-        """How many rows of each group come before this row."""
+        """The number of rows of each group before this row."""
         if self._reached[0] == row:
             return self._reached[1]
         # Points below `end` among the first `row`: x mod m < t exactly when floor(x / m) - floor((x - t) / m) is 1, so
@@ -96,13 +96,13 @@ class Mixture:
 class Sampler:
     """Rows of training text for any step.
 
-    The orders it keeps only save time; no answer depends on what was asked before.
+    The cached orders only save time; no result depends on earlier calls.
 
     Args:
-        tokens: how many token ids each language has.
+        tokens: number of token ids of each language.
         length: tokens in a row.
-        exponent: a language is drawn in proportion to its tokens to this power.
-        seed: another order for another seed.
+        exponent: languages are sampled in proportion to tokens ** exponent.
+        seed: determines the order.
 
     >>> sampler = Sampler({"en": 1_000, "nl": 500}, length=100, seed=0)
     >>> languages, starts = sampler.rows(0, 4)
@@ -117,7 +117,7 @@ class Sampler:
         self._tokens, self._length, self._seed = dict(tokens), length, seed
         self._rows = np.array([max(1, count // length - 1) for count in tokens.values()])  # of an epoch
         self._mixture = Mixture(shares(tokens, exponent=exponent), seed=seed)
-        self._orders: dict[int, tuple[int, np.ndarray]] = {}  # language -> an epoch, and the starts in its order
+        self._orders: dict[int, tuple[int, np.ndarray]] = {}  # language -> an epoch and its shuffled starts
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
         """Language number and start position of every row of a step, (batch,) int64 each.
@@ -138,20 +138,20 @@ class Sampler:
         return languages, starts
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
-        """How often each language's text has been seen before this step."""
+        """The number of epochs of each language's text before this step."""
         counts = self._mixture.before(step * batch)
         return {name: counts[i] / int(self._rows[i]) for i, name in enumerate(self._tokens)}
 
 
 class ItemSampler:
-    """Numbers of items, such as pairs of translations or texts, for any step; memory does not grow with their number.
+    """Indices of items, such as pairs of translations or texts, for any step; memory does not grow with their number.
 
     Within a group an epoch sees every item once, in a new order.
 
     Args:
-        sizes: items of each group (`en-nl`).
-        exponent: a group is drawn in proportion to its size to this power.
-        seed: another order for another seed.
+        sizes: number of items of each group (`en-nl`).
+        exponent: groups are sampled in proportion to size ** exponent.
+        seed: determines the order.
     """
 
     def __init__(self, sizes: Mapping[str, int], *, exponent: float, seed: int) -> None:
@@ -160,7 +160,7 @@ class ItemSampler:
         self._mixture = Mixture(shares(sizes, exponent=exponent), seed=seed)
 
     def rows(self, step: int, batch: int) -> tuple[np.ndarray, np.ndarray]:
-        """Group and item number of every row of a step, (batch,) int64 each; groups in the order of `sizes`."""
+        """Group and item index of every row of a step, (batch,) int64 each; groups in the order of `sizes`."""
         groups, within = self._mixture.rows(step, batch)
         sizes = self._sizes[groups]
         epochs, positions = np.divmod(within, sizes)
@@ -169,7 +169,7 @@ class ItemSampler:
         return groups, shuffled(positions, sizes, keys[owners.reshape(-1)])
 
     def epochs(self, step: int, batch: int) -> dict[str, float]:
-        """How often each group's items have been seen before this step."""
+        """The number of epochs of each group's items before this step."""
         counts = self._mixture.before(step * batch)
         return {name: count / int(size) for name, count, size in zip(self._names, counts, self._sizes, strict=True)}
 
@@ -184,20 +184,20 @@ def splitmix(state: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=256)
 def _round_keys(*key: int) -> np.ndarray:
-    """What the rounds of a permutation mix in, (rounds,) uint64."""
+    """The round keys of a permutation, (rounds,) uint64."""
     return np.random.default_rng(key).integers(2**64, size=_ROUNDS, dtype=np.uint64)
 
 
 def shuffled(positions: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """The numbers that positions have in random permutations, which are never written out, (positions,).
+    """Map positions through random permutations that are never stored, (positions,).
 
-    A Feistel network permutes the numbers below a power of 4; a number that lands beyond the size goes through it again
-    until it does not (Black & Rogaway 2002), which again is a permutation.
+    A Feistel network permutes the numbers below a power of 4; a result beyond the size is mapped again until it is not
+    (Black & Rogaway 2002), which is again a permutation.
 
     Args:
         positions: (positions,), each from 0 to its size - 1.
-        sizes: (positions,), the size of the permutation that each is of.
-        keys: (positions, rounds) uint64, which permutation of that size it is.
+        sizes: (positions,), the size of the permutation of each.
+        keys: (positions, rounds) uint64, the round keys of the permutation of each.
 
     >>> everywhere, key = np.arange(5), np.arange(4, dtype=np.uint64)
     >>> sorted(shuffled(everywhere, np.full(5, 5), np.tile(key, (5, 1))).tolist())
@@ -220,7 +220,7 @@ def shuffled(positions: np.ndarray, sizes: np.ndarray, keys: np.ndarray) -> np.n
 def _floor_sum(n: int, m: int, a: int, b: int) -> int:
     """Sum of floor((a * i + b) / m) for i = 0 .. n - 1, in O(log m) steps as in Euclid's algorithm.
 
-    Counts lattice points under a line; turning the triangle around exchanges a and m.
+    Counts lattice points under a line; reflecting the triangle exchanges a and m.
 
     >>> _floor_sum(4, 10, 6, 3)  # 0 + 0 + 1 + 2
     3

@@ -1,13 +1,13 @@
-"""Text as token ids on disk: written once, end to end, then read at any position without loading it.
+"""Text as token ids on disk: written once, concatenated, then read at any position without loading it.
 
-A `Stream` is the text of one language. Every paragraph stands as `[CLS] ... [SEP]`, and the next one follows at once.
-Training cuts rows of a fixed length out of this, so that nothing is padded.
+A `Stream` is the text of one language. Every paragraph is written as `[CLS] ... [SEP]`, directly followed by the next.
+Training cuts rows of a fixed length out of it, so that nothing is padded.
 
-A `PairStream` is pairs of translations. Sides lie end to end, without special tokens: source 1, target 1, source 2, ...
-Where each begins is a second array.
+A `PairStream` contains pairs of translations. Sides are concatenated without special tokens: source 1, target 1, source
+2, ... A second array contains the start of each.
 
-The arrays are plain `.npy` files (memory-mapped: a corpus larger than memory works), the counts a `.json` file beside
-them.
+The arrays are `.npy` files (memory-mapped, so that a corpus may be larger than memory), the counts a `.json` file
+beside them.
 """
 
 import itertools
@@ -28,18 +28,18 @@ from isogloss.text.batches import Sentences, ranges, refuse_slow
 from isogloss.text.words import spans
 
 _AT_ONCE = 2_000  # paragraphs or pairs that are tokenised together
-_SEARCHED = 2**24  # tokens in which ends of paragraphs and sentences are looked for at a time
+_SEARCHED = 2**24  # tokens that are searched at a time for ends of paragraphs and sentences
 _SENTENCE_ENDS = tuple(".!?…。！？؟।")
-_SHORTEST = 8  # tokens of a last stream that is worth predicting in
-_CHARACTERS = 2_000_000  # of the paragraphs that are tokenised together
+_SHORTEST = 8  # minimum tokens of a last, shorter stream
+_CHARACTERS = 2_000_000  # maximum characters of paragraphs that are tokenised together
 
 
 @dataclass(frozen=True)
 class Stream:
     """One language's text as token ids.
 
-    ids: (tokens,), uint16, or uint32 where the vocabulary needs it, memory-mapped; special tokens are among them.
-    words: as `isogloss.text.words` divides text, punctuation marks and single ideographs included.
+    ids: (tokens,), uint16, or uint32 for a large vocabulary, memory-mapped, including special tokens. words: counted as
+    by `isogloss.text.words`, including punctuation marks and single ideographs.
     """
 
     language: str
@@ -53,9 +53,9 @@ class Stream:
 def chunked(
     texts: Iterable[str], *, size: Callable[[str], int] = len, room: int = _CHARACTERS, most: int = _AT_ONCE
 ) -> Iterator[list[str]]:
-    """Texts in lists that are worked on together: of about `room` in sum of their sizes, and at most `most` texts.
+    """Split texts into lists whose sizes add up to about `room`, with at most `most` texts each.
 
-    As they are tokenised together by default, that is two million characters, and at most 2,000 texts.
+    The defaults, for tokenisation, are two million characters and 2,000 texts.
     """
     chunk: list[str] = []
     total = 0
@@ -70,16 +70,16 @@ def chunked(
 
 
 def pack(tokenizer: Any, texts: Iterable[str], path: Path, *, language: str, total: int = 0) -> Stream:
-    """Write paragraphs as token ids to `path` (`.npy`) and their counts beside it (`.json`), whole or not at all.
+    """Write paragraphs as token ids to `path` (`.npy`) and their counts beside it (`.json`), completely or not at all.
 
-    Nothing is cut: a paragraph may be longer than the model. A `[MASK]` or `[SEP]` written in the text is text.
+    Nothing is truncated: a paragraph may be longer than the model's limit. A `[MASK]` or `[SEP]` in the text is text.
 
     Args:
         tokenizer: a fast tokenizer of `transformers`.
         texts: the paragraphs.
         path: the file to write.
-        language: the language of the text, which decides what a word is.
-        total: bytes of text expected, if known, for progress.
+        language: the language of the text, which determines the segmentation into words.
+        total: expected bytes of text, if known, for progress.
 
     >>> pack(tokenizer, ["a cat", "a dog"], Path("en.npy"), language="en").tokens  # doctest: +SKIP
     8
@@ -98,13 +98,13 @@ def pack(tokenizer: Any, texts: Iterable[str], path: Path, *, language: str, tot
             progress(f"packing {language}", done, max(total, done))
         if done < total:
             progress(f"packing {language}", total, total)
-        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
+        path.with_suffix(".json").unlink(missing_ok=True)  # old counts must never be beside new ids
     write_text(path.with_suffix(".json"), json.dumps({"language": language, **counts}, indent=1))
     return open_stream(path)
 
 
 def open_stream(path: Path) -> Stream:
-    """The stream that `pack` wrote to this path; the ids stay on disk."""
+    """Open the stream that `pack` wrote to this path; the ids are memory-mapped."""
     with readable(path, *UNREADABLE):
         counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         tokens = counts["tokens"]
@@ -120,28 +120,28 @@ Frame = Sequence[tuple[int, ...]]
 """The special tokens before and after a text, or before, between and after its two sides; of `borders_of`."""
 
 PlainSentences = tuple[np.ndarray, np.ndarray]
-"""Sentences end to end, without special tokens: ids (tokens,), and how many each has, sizes (sentences,)."""
+"""Concatenated sentences without special tokens: ids (tokens,), and tokens of each, sizes (sentences,)."""
 
 
 def texts_of(ids: np.ndarray, frame: Frame, *, length: int, ends: Sequence[int] = ()) -> np.ndarray:
-    """Every paragraph of a stream as a text of at most `length` tokens, its special tokens included.
+    """Split the paragraphs of a stream into texts of at most `length` tokens, including special tokens.
 
-    Where the content of each begins, where its second side does if it has two, and where it ends: (2 or 3, texts). A
-    longer paragraph is cut into the fewest pieces that fit, as equal in size as can be, each a text of its own. A text
-    of two sides is cut behind the end of a sentence that is nearest its middle, or there if it has none; one of a
-    single token is left out.
+    Returns the start of the content of each text, the start of its second side if it has two, and its end: (2 or 3,
+    texts). A longer paragraph is cut into the fewest pieces that fit, of nearly equal size, each a separate text. A
+    text with two sides is split after the end of the sentence nearest its middle, or at the middle if there is none; a
+    text of a single token is left out then.
 
     Args:
-        ids: (tokens,), paragraphs end to end, each with its special tokens, by which they are told apart.
-        frame: the special tokens of a text, those of a paragraph among them; it may have them before or after it alone.
-        length: most tokens of a text.
+        ids: (tokens,), concatenated paragraphs, separated by their special tokens.
+        frame: the special tokens of a text, including those of a paragraph, which may be on one of its sides only.
+        length: maximum tokens of a text.
         ends: ids of tokens that end a sentence.
 
     >>> texts_of(np.array([2, 7, 8, 9, 3, 2, 7, 3]), [(2,), (3,)], length=4).tolist()
     [[1, 2, 6], [2, 4, 7]]
     """
     after = np.concatenate([[0], _behind(ids, list(itertools.chain(*frame))), [len(ids) + 1]])  # every special token
-    filled = np.diff(after) > 1  # not so between two special tokens side by side
+    filled = np.diff(after) > 1  # False between two adjacent special tokens
     contents, sizes = after[:-1][filled], np.diff(after)[filled] - 1  # (paragraphs,)
     pieces = -(-sizes // (length - sum(map(len, frame))))
     owner, number = np.repeat(np.arange(len(sizes)), pieces), ranges(np.zeros_like(pieces), pieces)
@@ -150,16 +150,16 @@ def texts_of(ids: np.ndarray, frame: Frame, *, length: int, ends: Sequence[int] 
         return borders
     begins, stops = borders = borders[:, borders[1] > borders[0] + 1]
     cuts = np.concatenate([[-1], _behind(ids, ends), [len(ids) + 2]])
-    cuts = cuts[np.append(np.diff(cuts) > 1, True)]  # of "?!" behind the last
+    cuts = cuts[np.append(np.diff(cuts) > 1, True)]  # of "?!", only after the last
     place = np.searchsorted(cuts[1:], (begins + stops) / 2)
-    left, right = cuts[place], cuts[place + 1]  # of the middle
+    left, right = cuts[place], cuts[place + 1]  # of the middle of the text
     nearest = np.where((left <= begins) | ((right < stops) & (right - stops < begins - left)), right, left)
     inside = (begins < nearest) & (nearest < stops)
     return np.stack([begins, np.where(inside, nearest, (begins + stops) // 2), stops])
 
 
 def _behind(ids: np.ndarray, wanted: Sequence[int]) -> np.ndarray:
-    """The positions that follow a token of these ids."""
+    """The positions after each token with one of these ids."""
     places = [at + np.flatnonzero(np.isin(ids[at : at + _SEARCHED], wanted)) for at in range(0, len(ids), _SEARCHED)]
     return np.concatenate([*places, np.zeros(0, dtype=np.int64)]) + 1
 
@@ -167,33 +167,33 @@ def _behind(ids: np.ndarray, wanted: Sequence[int]) -> np.ndarray:
 def read_spans(
     streams: Sequence[np.ndarray], numbers: np.ndarray, begins: np.ndarray, sizes: np.ndarray
 ) -> PlainSentences:
-    """Parts of several streams, end to end: the stream each is of, where it begins and its size, (parts,) each.
+    """Concatenate parts of several streams, given by stream, start and size: numbers, begins, sizes, (parts,) each.
 
     >>> read_spans([np.array([7, 8, 9]), np.array([5, 6])], np.array([1, 0]), np.array([1, 0]), np.array([1, 2]))[0]
     array([6, 7, 8])
     """
     ids, ends = np.empty(int(sizes.sum()), dtype=np.int64), np.cumsum(sizes)
     for number in np.unique(numbers).tolist():
-        mine = numbers == number
-        ids[ranges((ends - sizes)[mine], sizes[mine])] = streams[number][ranges(begins[mine], sizes[mine])]
+        chosen = numbers == number
+        ids[ranges((ends - sizes)[chosen], sizes[chosen])] = streams[number][ranges(begins[chosen], sizes[chosen])]
     return ids, sizes
 
 
 def lay_out(
     sides: Sequence[PlainSentences], starts: np.ndarray, shape: tuple[int, int], frame: Frame, *, padding: int
 ) -> np.ndarray:
-    """A table of texts, each in its frame: ids, positions, owners, types and content, (5, rows, length) int32.
+    """A table of texts with their special tokens: ids, positions, owners, types and content, (5, rows, length) int32.
 
-    Positions count from 0 in each text; owners are the numbers of the texts, -1 where there is padding. The type is 1
-    on the second side of a pair: the first mark between the two ends the first one, what follows it begins the second.
-    Content is 1 where there is no special token or padding.
+    Positions count from 0 in each text; owners are the indices of the texts, -1 at padding. The type is 1 on the second
+    side of a pair: of the special tokens between the two, the first belongs to the first side, the others to the
+    second. Content is 0 at special tokens and padding, otherwise 1.
 
     Args:
         sides: the texts, or the first and then the second sides of pairs.
-        starts: (texts,), where each begins, in a table that is read row by row.
+        starts: (texts,), the start of each in the flattened table.
         shape: rows and their length.
         frame: the special tokens around a text.
-        padding: the id of what is left over.
+        padding: the id of unused positions.
 
     >>> text = np.array([7, 8]), np.array([2])
     >>> ids, positions, owners, *_ = lay_out([text], np.array([0]), (1, 5), [(2,), (3,)], padding=0)
@@ -206,7 +206,7 @@ def lay_out(
     ids[:], owners[:] = padding, -1
     positions[slots] = ranges(np.zeros_like(lengths), lengths)
     owners[slots] = np.repeat(np.arange(len(lengths)), lengths)
-    place = starts  # (texts,), where each goes on
+    place = starts  # (texts,), the next free position of each
     for number, marks in enumerate(frame):
         ids[place[:, None] + np.arange(len(marks))] = marks
         place = place + len(marks)
@@ -221,9 +221,9 @@ def lay_out(
 
 
 def cut_stream(stream: Stream, *, length: int, frame: Frame | None = None) -> Sentences:
-    """A stream as sentences of `length` tokens, and a shorter last one that is worth predicting in.
+    """Cut a stream into sentences of `length` tokens, and a shorter last one unless it is very short.
 
-    With `frame`, the special tokens around a text, its `texts_of` at most that length instead, each in its frame.
+    With `frame`, the special tokens around a text, it is cut into its `texts_of` at most that length instead.
     """
     ids = stream.ids
     if frame is None:
@@ -236,7 +236,7 @@ def cut_stream(stream: Stream, *, length: int, frame: Frame | None = None) -> Se
         plain = read_spans([ids], np.zeros_like(begins), begins, ends - begins)
         shape = 1, int(lengths.sum())
         ids = lay_out([plain], np.cumsum(lengths) - lengths, shape, frame, padding=0)[0].ravel()
-    kept = min(1.0, len(ids) / max(1, stream.tokens))  # of the text; words and characters are those of what is kept
+    kept = min(1.0, len(ids) / max(1, stream.tokens))  # share of the text, by which words and characters are scaled
     counts = round(kept * stream.words), round(kept * stream.characters)
     return Sentences(stream.language, "", ids, lengths, *counts, 0)
 
@@ -246,7 +246,7 @@ Borders = Mapping[int, Sequence[tuple[int, ...]]]
 
 
 def borders_of(tokenizer: Any) -> Borders:
-    """What a tokenizer puts around sentences; known by which tokens stand for no text, never by their position.
+    """The special tokens that a tokenizer puts around sentences: tokens without text, whatever their position.
 
     BERT: `[CLS]` a `[SEP]`, and `[CLS]` a `[SEP]` b `[SEP]`; RoBERTa has two special tokens between.
     """
@@ -264,17 +264,17 @@ def borders_of(tokenizer: Any) -> Borders:
 
 
 def sentence_ends(tokenizer: Any) -> list[int]:
-    """The ids of pieces that end a sentence."""
+    """Ids of the pieces that end a sentence."""
     pieces = tokenizer.batch_decode([[number] for number in range(len(tokenizer))])
     return [number for number, piece in enumerate(pieces) if piece.endswith(_SENTENCE_ENDS)]
 
 
 @dataclass(frozen=True)
 class PairStream:
-    """The pairs of two languages as ids.
+    """The pairs of two languages as token ids.
 
-    ids (tokens,): unsigned; begins (2 * pairs + 1,): where each side begins, and the end. left_out: pairs with an empty
-    side. cut: pairs that are longer than the model reads, or have a side that is; such a side is cut here.
+    ids (tokens,): unsigned; begins (2 * pairs + 1,): the start of each side, and the end. left_out: pairs with an empty
+    side. cut: pairs that exceed the model's limit, or have a side that does; such a side is truncated here.
     """
 
     languages: tuple[str, str]
@@ -290,16 +290,16 @@ class PairStream:
 def pack_pairs(
     tokenizer: Any, pairs: Iterable[tuple[str, str]], path: Path, *, languages: tuple[str, str], longest: int
 ) -> PairStream:
-    """Write pairs as token ids to `path` (`.npy`), where they begin and their counts beside it, whole or not at all.
+    """Write pairs as token ids to `path` (`.npy`), with their starts and counts beside it, completely or not at all.
 
-    A `[MASK]` or `[SEP]` written in the text is text.
+    A `[MASK]` or `[SEP]` in the text is text.
 
     Args:
         tokenizer: a fast tokenizer of `transformers`.
         pairs: sentences and their translations.
         path: the file to write.
         languages: those of the two sides.
-        longest: tokens the model reads, special ones included.
+        longest: maximum tokens of the model, including special ones.
 
     >>> len(pack_pairs(tokenizer, [("a cat", "een kat")], Path("en-nl.npy"), **how))  # doctest: +SKIP
     1
@@ -327,13 +327,13 @@ def pack_pairs(
             counts["cut"] += int(too_long.sum())
             progress(f"packing {'-'.join(languages)}", counts["pairs"], counts["pairs"])
         write_begins([tokens])
-        path.with_suffix(".json").unlink(missing_ok=True)  # counts never stand beside ids they are not of
+        path.with_suffix(".json").unlink(missing_ok=True)  # old counts must never be beside new ids
     write_text(path.with_suffix(".json"), json.dumps({"languages": languages, **counts}, indent=1))
     return open_pairs(path)
 
 
 def open_pairs(path: Path) -> PairStream:
-    """The pairs that `pack_pairs` wrote to this path; ids and beginnings stay on disk."""
+    """Open the pairs that `pack_pairs` wrote to this path; ids and starts are memory-mapped."""
     with readable(path, *UNREADABLE):
         counts = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
         pairs = counts.pop("pairs")
@@ -345,9 +345,9 @@ def open_pairs(path: Path) -> PairStream:
 
 
 def _plain_encoder(tokenizer: Any) -> tuple[Tokenizer, np.dtype[Any]]:
-    """A copy that neither cuts nor pads (transformers leaves the truncation of its last call in the tokenizer).
+    """A copy without truncation and padding, which transformers leaves in a tokenizer after a call.
 
-    With it comes the type in which its ids are written.
+    Returned with the dtype in which its ids are written.
     """
     encoder = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     encoder.no_truncation()
@@ -358,10 +358,10 @@ def _plain_encoder(tokenizer: Any) -> tuple[Tokenizer, np.dtype[Any]]:
 
 @contextmanager
 def _array_file(path: Path, dtype: np.dtype[Any]) -> Iterator[Callable[[Iterable[int]], int]]:
-    """A function that appends to a one-dimensional `.npy` file, which appears whole or not at all.
+    """Yield a function that appends to a one-dimensional `.npy` file, which appears completely or not at all.
 
-    It gives back how many values were appended. The header says how long the array is, so it is written again at the
-    end; numpy leaves room in it for that.
+    The function returns the number of values appended. The header contains the length of the array, so it is written
+    again at the end; numpy leaves room in it for that.
     """
     count = 0
 

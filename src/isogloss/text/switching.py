@@ -1,38 +1,36 @@
-"""Code-switching: text in which some parts are in another language. Functions of text, dictionaries and chance.
+"""Code-switching: replace parts of a text by another language, as functions of text, dictionaries and a seed.
 
-There are three ways of it:
+There are three methods:
 
-- a whole segment of a task's example (a premise, a question) is taken from the example's translation, as Pan et al.
-  (2021) do (`segment_draws`);
+- a whole segment of a task's example (a premise, a question) is taken from the example's translation, as in Pan et al.
+  (2021) (`segment_draws`);
 - single words of an example are replaced by their translations in a dictionary (`switch_words`);
 - words of the pretraining text are replaced, so that languages share more of them (`add_anchors`).
 
-For examples every draw is a function of the seed, the epoch and the example's number: not of what was drawn before,
-nor of the order in which examples are seen.
+For examples every draw is a function of the seed, the epoch and the example's index, independent of earlier draws and
+of the order in which examples are seen.
 
-Extra anchors
--------------
-Wu et al. (2020, "Emerging Cross-lingual Structure in Pretrained Language Models", section 4.2) ask how much of a
-multilingual model's alignment comes from anchors, pieces that two languages spell alike. They make more of them: each
-word of the text that a dictionary has is replaced by a translation with probability 0.3, at most 15% of the words of
-a batch.
+Extra anchors ------------- Wu et al. (2020, "Emerging Cross-lingual Structure in Pretrained Language Models", section
+4.2) ask how much of a multilingual model's alignment comes from anchors, pieces with the same spelling in two
+languages. They add anchors: each word of the text that is in a dictionary is replaced by a translation with probability
+0.3, at most 15% of the words of a batch.
 
-What differs here from the paper:
+Differences from the paper:
 
-- the paper draws a word's translation weighted by PanLex's translation quality; MUSE files have none, so that among
-  several translations one is drawn uniformly;
-- its batch is a training batch, this one some paragraphs in the order of the text.
+- the paper draws a word's translation weighted by PanLex's translation quality; MUSE files have no such weights, so one
+  of several translations is drawn uniformly;
+- its batch is a training batch, here it is a number of consecutive paragraphs.
 
-Words are those of `isogloss.text.words`, punctuation marks included, with one addition: a dictionary word may cover
-several of them that stand with nothing between (`北京` is two ideographs, `well-known` three words), and then counts
-as one. At each position the longest dictionary word that begins there is taken.
+Words are those of `isogloss.text.words`, including punctuation marks, with one addition: a dictionary word may cover
+several adjacent ones (`北京` is two ideographs, `well-known` three words), and then counts as one. At each position the
+longest dictionary word that begins there is taken.
 
-For Chinese this is segmentation by longest match, with one rule more: an ideograph of its own is a word only where no
-other ideograph outside dictionary words stands beside it, for otherwise it is mostly part of a word the dictionary
-lacks (the `家` of `国家杯` is no home). Against the word boundaries of the treebank GSDSimp (dev), with MUSE's 5,000
-English words, 91% of the longer matches are words and 99% of the ideographs that stand alone, but only 32% of the
-others. A dictionary in traditional characters finds little in simplified text: none is turned into the other here.
-Thai, Lao, Khmer and Burmese get almost no anchors, a whole run between spaces being one word.
+For Chinese this is segmentation by longest match, with one additional rule: a single ideograph is a word only if it is
+not beside another ideograph outside dictionary words, since otherwise it is mostly part of a word that is not in the
+dictionary (the `家` of `国家杯` does not mean home). Against the word boundaries of the treebank GSDSimp (dev), with
+MUSE's 5,000 English words, 91% of the longer matches are words and 99% of the isolated ideographs, but only 32% of the
+others. A dictionary in traditional characters finds little in simplified text: they are not converted here. Thai, Lao,
+Khmer and Burmese get almost no anchors, because a whole run between spaces is one word.
 """
 
 import itertools
@@ -53,21 +51,21 @@ from isogloss.text.words import spans
 
 AS_IT_IS = -1
 Dictionary = Mapping[str, Sequence[str]]
-"""Translations of a word in lower case, into whatever languages."""
+"""Translations of a word in lower case, into any languages."""
 LanguageDictionary = Mapping[str, Mapping[str, Sequence[str]]]
 """Translations of a word in lower case, by language."""
 Edit = tuple[int, int, int]
-"""A span of the old text, and how many characters stand there now."""
+"""A span of the old text, and the number of characters that replace it."""
 _short_spans = lru_cache(maxsize=2**16)(spans)  # of two characters
 
 
 @dataclass(frozen=True)
 class Switching:
-    """How training examples are switched.
+    """How training examples are code-switched.
 
-    share: how likely a segment of an example is taken from its translation; to: `source`, that segment is of the
-    source's text, or `any`, of any other language's; words: how likely a word is replaced by one of `dictionary`, the
-    translations of all `lexicons`. It is false where nothing is switched.
+    share: the probability that a segment of an example is taken from its translation; to: `source`, the segment is
+    taken from the source's text, or `any`, from any other language's; words: the probability that a word is replaced by
+    one of `dictionary`, the translations of all `lexicons`. False if nothing is switched.
     """
 
     share: float = 0.0
@@ -81,7 +79,7 @@ class Switching:
 
     @property
     def condition(self) -> str:
-        """The setting as it stands in the rows.
+        """The value of the column `condition` of the rows.
 
         >>> Switching(0.5).condition, Switching(0.5, "any", 0.25).condition, Switching().condition
         ('switch:0.5', 'switch:0.5/any switch-words:0.25', '')
@@ -92,13 +90,13 @@ class Switching:
 
 @dataclass(frozen=True)
 class Switched:
-    """A text in which words were replaced, and the edits, in order, that made it."""
+    """A text in which words were replaced, and the edits, in order."""
 
     text: str
     edits: tuple[Edit, ...] = ()
 
     def moved(self, position: int) -> int:
-        """Where a character of the old text is now; it must not be inside a replaced word.
+        """The new position of a character of the old text, which must not be inside a replaced word.
 
         >>> Switched("een oude kat", ((0, 1, 3), (2, 5, 4))).moved(6)  # of "a old cat", the c
         9
@@ -109,7 +107,7 @@ class Switched:
 def segment_draws(
     seed: int, epoch: int, *, count: int, share: float, segments: int, others: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which segment of each example is taken from a translation, and from which: (count,), (count,).
+    """Draw the segment of each example to take from a translation, and the translation: (count,), (count,).
 
     Draw i is a function of seed, epoch and i alone.
 
@@ -117,9 +115,9 @@ def segment_draws(
         seed: the seed of training.
         epoch: the epoch, from 0.
         count: number of examples.
-        share: how likely an example is to be switched; the segment is `AS_IT_IS` where it is not.
-        segments: how many segments there are to choose from, each as likely as the next.
-        others: how many translations there are to choose from, each as likely as the next.
+        share: the probability that an example is switched; otherwise the segment is `AS_IT_IS`.
+        segments: number of segments, drawn uniformly.
+        others: number of translations, drawn uniformly.
 
     >>> segment_draws(0, 0, count=3, share=1.0, segments=1, others=1)[0].tolist()
     [0, 0, 0]
@@ -130,7 +128,7 @@ def segment_draws(
 
 
 def joined_dictionary(lexicons: Iterable[Lexicon]) -> dict[str, dict[str, list[str]]]:
-    """All translations of each source word, in lower case, by language; each of them once, in the order given.
+    """All distinct translations of each source word, in lower case, by language, in the given order.
 
     >>> joined_dictionary([Lexicon("en", "nl", [("Cat", "kat")]), Lexicon("en", "de", [("cat", "Katze")])])
     {'cat': {'nl': ['kat'], 'de': ['Katze']}}
@@ -155,16 +153,16 @@ def switch_words(
 ) -> Switched:
     """Replace each word that the dictionary knows with probability `share`.
 
-    The language of the translation is drawn anew for every word, among those that have one, then the translation. A
-    word that begins with a capital has a translation that does. Spaces and all that is no word stay as they are.
+    For every word, first the language is drawn, among those with a translation, then the translation. The translation
+    of a capitalised word is capitalised. Everything that is not a word is unchanged.
 
     Args:
         text: the text.
         dictionary: translations of words in lower case, by language.
-        language: the language of the text, which decides what a word is.
-        share: how likely a word of the dictionary is to be replaced.
-        chance: the source of chance.
-        kept: spans in which nothing changes, nor in a word that reaches into one.
+        language: the language of the text, which determines the segmentation into words.
+        share: the probability that a word of the dictionary is replaced.
+        chance: the random generator.
+        kept: spans in which nothing changes; a word that overlaps one is not replaced.
 
     >>> every = np.random.default_rng(0)
     >>> switch_words("A cat.", {"cat": {"nl": ["kat"]}}, language="en", share=1.0, chance=every)
@@ -188,12 +186,12 @@ def switch_words(
 
 
 def known_words(text: str, dictionary: LanguageDictionary, *, language: str) -> list[Span]:
-    """Spans of the words that a dictionary knows, as they are segmented everywhere (`isogloss.text.words`)."""
+    """Spans of the words that are in the dictionary, segmented by `isogloss.text.words`."""
     return [(start, end) for start, end in spans(text, language) if text[start:end].lower() in dictionary]
 
 
 def read_lexicons(given: Sequence[str | Lexicon] | str | None) -> Iterator[Lexicon]:
-    """The dictionaries that `SOURCE-TARGET=FILE` entries name; one that is in memory is itself."""
+    """Read the dictionaries of `SOURCE-TARGET=FILE` entries; a `Lexicon` is passed through."""
     for entry in [given] if isinstance(given, str) else given or ():
         if isinstance(entry, Lexicon):
             yield entry
@@ -209,9 +207,9 @@ def read_lexicons(given: Sequence[str | Lexicon] | str | None) -> Iterator[Lexic
 
 
 def read_dictionaries(given: Sequence[str] | str | None) -> dict[str, dict[str, list[str]]]:
-    """Dictionaries of each language from `SOURCE-TARGET=FILE` entries; a file serves both of its languages.
+    """Read a dictionary for each language from `SOURCE-TARGET=FILE` entries; a file is used in both directions.
 
-    Words are lower-cased, translations as the file spells them, each once, in the file's order. Several files add up:
+    Words are lower-cased, translations keep their spelling, each once, in the file's order. Several files are joined:
     with en-fr and en-ru an English word has translations in both.
 
     >>> read_dictionaries(["en-fr=en-fr.txt"])  # doctest: +SKIP
@@ -237,24 +235,24 @@ def add_anchors(
     most: float = 0.15,
     batch: int = 256,
 ) -> Iterator[str]:
-    """The paragraphs with some words replaced by translations; a language without a dictionary passes unchanged.
+    """Replace some words of the paragraphs by translations; a language without a dictionary is unchanged.
 
-    Each word that has a translation is drawn with `probability`; where that makes more than the share `most` of the
-    words of `batch` paragraphs, a random subset of just so many is kept. (The 5,000 commonest words of MUSE are about
-    half of English text: with the paper's numbers the draw is close to the cap.) Translations of several words and
-    those spelled like the word itself are no replacements. A translation takes the capitals of the word (Title ->
-    Title, UPPER -> UPPER, otherwise as in the dictionary). All between words stays as it is; only where a translation
-    would grow together with its neighbour (Chinese has no spaces, French has `l'eau`) a space is put between them.
+    Each word with a translation is drawn with `probability`; if these are more than the share `most` of the words of
+    `batch` paragraphs, a random subset of that size is replaced. (The 5,000 most frequent words of MUSE are about half
+    of English text: with the paper's numbers the draw is close to the cap.) Translations of several words and those
+    with the spelling of the word itself are not used. A translation takes the case of the word (Title -> Title, UPPER
+    -> UPPER, otherwise as in the dictionary). Text between words is unchanged; but if a translation would merge with
+    its neighbour (Chinese has no spaces, French has `l'eau`), a space is inserted.
 
-    The result is a function of seed, language and text; a batch is read at a time.
+    The result is a function of seed, language and text; one batch is read at a time.
 
     Args:
         language: the language of the text.
         lines: its paragraphs.
-        dictionaries: a dictionary of each language, as `read_dictionaries` gives them.
-        seed: the source of chance.
-        probability: how likely a word of the dictionary is to be drawn.
-        most: the share of a batch's words that is replaced at most.
+        dictionaries: a dictionary of each language, from `read_dictionaries`.
+        seed: the random seed.
+        probability: the probability that a word of the dictionary is drawn.
+        most: maximum share of a batch's words that is replaced.
         batch: paragraphs of a batch.
 
     >>> anchors = add_anchors("en", ["Cats eat, cats sleep."], dictionaries={"en": {"cats": ["chats"]}}, seed=0,
@@ -273,7 +271,7 @@ def add_anchors(
         if not paragraphs:
             return
         chance = random.Random(seed_of(seed, "anchors", language, number))
-        # Words are drawn, at most the share of them kept, and then what replaces each is drawn.
+        # Draw words, keep at most the share `most`, and then draw their translations.
         drawn: list[tuple[int, Span]] = []
         count = 0
         for row, line in enumerate(paragraphs):
@@ -292,7 +290,7 @@ def add_anchors(
             for start, end in matches:
                 word = line[start:end]
                 translation = chance.choice(finder.translations[word.lower()])
-                # The capitals of the word: Cat, chat -> Chat; CAT, chat -> CHAT.
+                # The case of the word: Cat, chat -> Chat; CAT, chat -> CHAT.
                 if word.isupper() and sum(map(str.isalpha, word)) > 1:
                     translation = translation.upper()
                 elif word[0].isupper() and word[1:] == word[1:].lower():
@@ -309,8 +307,8 @@ def add_anchors(
 class _WordFinder:
     """Finds the words of a dictionary in a text, the longest one at each position.
 
-    translations: word -> what may replace it. reach: the first word of dictionary words that cover several -> how
-    many the longest of them covers.
+    translations: word -> its possible replacements. reach: the first word of multi-word dictionary entries -> the
+    number of words of the longest of them.
     """
 
     def __init__(self, dictionary: Dictionary, language: str) -> None:
@@ -328,15 +326,15 @@ class _WordFinder:
                 self.reach[first] = max(len(parts), self.reach.get(first, 0))
 
     def find(self, text: str) -> tuple[int, list[Span]]:
-        """How many words a text has, and the spans of those that can be replaced."""
+        """The number of words of a text, and the spans of those that can be replaced."""
         words = spans(text, self.language)
         matches: list[Span] = []
         count = at = 0
-        bare = -1  # where the last ideograph outside longer dictionary words ended
+        bare = -1  # end of the last ideograph outside longer dictionary words
         while at < len(words):
             start, end = words[at]
             word = text[start:end].lower()
-            covered, last = 1, end  # how many words the longest dictionary word covers that begins at this one
+            covered, last = 1, end  # words covered by the longest dictionary word that begins here
             for ahead in range(1, self.reach.get(word, 1)):
                 if at + ahead == len(words) or words[at + ahead][0] != last:
                     break
@@ -346,7 +344,7 @@ class _WordFinder:
             if covered > 1:
                 matches.append((start, words[at + covered - 1][1]))
             elif end - start == 1 and word.isalnum() and _short_spans(2 * word, self.language) == [(0, 1), (1, 2)]:
-                # An ideograph is a word by itself even beside another one; of two side by side neither surely is.
+                # Spans make every ideograph a word, but two adjacent ones outside the dictionary are unlikely to be.
                 if start == bare:
                     if matches and matches[-1][1] == start:
                         matches.pop()

@@ -1,21 +1,21 @@
-"""Tokenizers made from plain text: WordPiece or unigram, one for all languages or one each.
+"""Train tokenizers on plain text: WordPiece or unigram, one for all languages or one for each.
 
-How languages share pieces is a variable of its own in pretraining (Wu et al. 2020, section 5). Four spaces:
+How languages share pieces is a variable of pretraining (Wu et al. 2020, section 5). Four vocabularies are supported:
 
 - `joint`: one tokenizer, trained on a mixture of all languages; the usual multilingual model.
-- `union`: one tokenizer per language over one table of ids; a piece spelled alike in two languages has one id. Such
-  pieces are the anchors.
+- `union`: one tokenizer per language over one table of ids; a piece with the same spelling in two languages has one id.
+  Such pieces are the anchors.
 - `prefix`: the same, but nothing is shared except the special tokens: no anchors.
 - `own`: each language has its own table from 0, for models with separate embeddings.
 
 In `union` and `prefix` every tokenizer covers the whole table, so `len(tokenizer)` and the embedding matrix agree for
-all languages. A piece of another language stands there as `nl ##eren`: no text gives it, since text is cut at spaces
-before pieces are looked up.
+all languages. A piece of another language is spelled `nl ##eren` there, which no text matches, since text is split at
+spaces before pieces are looked up.
 
-The same text gives the same pieces, which the trainers of `tokenizers` alone do not promise. The one of WordPiece
-numbers continuation characters in the order of a hash table that differs between runs, and breaks ties by these
-numbers: here they are numbered before it starts. The one of unigram sums in that order: here probabilities are
-estimated again after it.
+The same text gives the same pieces, which the trainers of `tokenizers` do not guarantee. The WordPiece trainer numbers
+continuation characters in the order of a hash table that differs between runs, and breaks ties by these numbers: here
+they are numbered before it starts. The unigram trainer sums in that order: here probabilities are re-estimated after
+it.
 """
 
 import itertools
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["wordpiece", "unigram"]
 Spaces = Literal["joint", "union", "prefix", "own"]
-Lines = Callable[[], Iterable[str]]  # opens a text again each time it is called
+Lines = Callable[[], Iterable[str]]  # reopens a text at each call
 Piece = tuple[str, float]  # spelling and, for unigram, log probability
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -48,7 +48,7 @@ _CONTINUES = "##"
 _ALPHABET = 6_000
 _CODES = 0x110000
 _ROUNDS = 4
-# A digit or a sign is a piece of its own, a run of anything else is cut further; the space before it belongs to it.
+# A digit or a symbol is a separate piece, a run of anything else is split further; a preceding space belongs to it.
 _UNIGRAM_WORDS = r"▁?(?:\p{Nd}|[\p{P}\p{S}&&[^▁]]|[^▁\p{Nd}\p{P}\p{S}]+)|▁"
 _GOLDEN = 0.6180339887498949  # multiples of it, modulo 1, fill [0, 1) evenly and without a period
 
@@ -66,20 +66,20 @@ def train_tokenizers(
 ) -> "dict[str, PreTrainedTokenizerFast]":
     """Train a tokenizer for every language.
 
-    The characters beyond the most frequent 6,000, or a third of `size`, are unknown. Special tokens are `[PAD]` 0,
-    `[UNK]` 1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4. WordPiece cuts at spaces, punctuation and around ideographs, as BERT
-    does; unigram works on NFKC text with `▁` for a space, digits and signs apart.
+    Characters beyond the most frequent 6,000, or a third of `size`, are unknown. Special tokens are `[PAD]` 0, `[UNK]`
+    1, `[CLS]` 2, `[SEP]` 3, `[MASK]` 4. WordPiece splits at spaces, punctuation and around ideographs, as in BERT;
+    unigram uses NFKC text with `▁` for a space, and splits off digits and symbols.
 
     Args:
         texts: language -> a function that opens its text, one paragraph at a time.
         kind: wordpiece or unigram.
-        size: pieces of each tokenizer, special tokens included.
+        size: pieces of each tokenizer, including special tokens.
         spaces: how languages share pieces, see above.
-        exponent: in a joint tokenizer language l has the share bytes_l ** exponent / sum of these of the text that is
-            read (small languages are then read more than once).
-        sample: bytes that are read for training at most, spread over the whole text.
-        lowercase: whether text is lower-cased.
-        max_length: tokens of a sentence at most.
+        exponent: in a joint tokenizer, the share of language l in the training text is proportional to bytes_l **
+            exponent (small languages may then be read more than once).
+        sample: maximum bytes read for training, spread over the whole text.
+        lowercase: whether to lower-case text.
+        max_length: maximum tokens of a sentence.
 
     >>> made = train_tokenizers({"en": english, "nl": dutch}, size=8_000)  # doctest: +SKIP
     >>> made["en"] is made["nl"], made["en"].tokenize("sleeping")  # doctest: +SKIP
@@ -112,19 +112,19 @@ def train_tokenizers(
 
 
 def refuse_small(size: int) -> None:
-    """Refuse a vocabulary that would hold little more than single letters."""
+    """Raise for a vocabulary that could contain little more than single letters."""
     require(size >= 100, f"a vocabulary of {size} pieces is too small; ask for at least 100")
 
 
 def _rates(bytes_of: Mapping[str, int], exponent: float, sample: int) -> dict[str, float]:
-    """How often each paragraph of a language is read: 0.25 one in four, 2.5 two or three times."""
+    """How often a paragraph of each language is read: 0.25 is one in four, 2.5 two or three times."""
     budget = min(sample, sum(bytes_of.values()))
     wanted = shares(bytes_of, exponent=exponent)
     return {language: wanted[language] * budget / count for language, count in bytes_of.items()}
 
 
 def _spread(texts: Iterable[str], rate: float) -> Iterator[str]:
-    """Paragraphs at this rate, evenly over the whole text, whatever period its files have."""
+    """Sample paragraphs at this rate, evenly over the whole text and without a period."""
     always, sometimes = divmod(rate, 1)
     for number, text in enumerate(texts):
         for _ in range(int(always) + ((number * _GOLDEN) % 1 < sometimes)):
@@ -132,7 +132,7 @@ def _spread(texts: Iterable[str], rate: float) -> Iterator[str]:
 
 
 def _one_table(pieces: Mapping[str, Sequence[Piece]], *, shared: bool) -> dict[str, list[Piece]]:
-    """One table of ids for all languages, spelled for each: what is not its own is written so that no text gives it."""
+    """One table of ids for all languages, spelled for each so that pieces of other languages match no text."""
     owners: dict[tuple[str, str], dict[str, float]] = {}  # (owner, spelling): score in each language that has it
     for language, own in pieces.items():
         for spelling, score in own[len(SPECIAL) :]:
@@ -151,7 +151,7 @@ def _one_table(pieces: Mapping[str, Sequence[Piece]], *, shared: bool) -> dict[s
 
 
 def _assemble(pieces: Sequence[Piece], kind: Kind, *, lowercase: bool, max_length: int) -> "PreTrainedTokenizerFast":
-    """A tokenizer with these pieces, ids in their order."""
+    """Create a tokenizer from these pieces, with ids in their order."""
     from transformers import PreTrainedTokenizerFast
 
     tokenizer = untrained_tokenizer(kind, lowercase=lowercase)
@@ -164,7 +164,7 @@ def _assemble(pieces: Sequence[Piece], kind: Kind, *, lowercase: bool, max_lengt
     tokenizer.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
-    # Sentences of a pair are not told apart by a type: ModernBERT takes none, and streams have one.
+    # No token types for the sentences of a pair: ModernBERT takes none, and streams have one.
     inputs = ["input_ids", "attention_mask"]
     special = {f"{piece[1:-1].lower()}_token": piece for piece in SPECIAL}  # pad_token="[PAD]"
     return PreTrainedTokenizerFast(
@@ -173,7 +173,7 @@ def _assemble(pieces: Sequence[Piece], kind: Kind, *, lowercase: bool, max_lengt
 
 
 def untrained_tokenizer(kind: Kind, *, lowercase: bool = False) -> Tokenizer:
-    """A tokenizer that cleans and cuts text, still without pieces."""
+    """A tokenizer that normalises and splits text, without a vocabulary."""
     if kind == "wordpiece":
         made = Tokenizer(models.WordPiece(vocab={}, unk_token=SPECIAL[1]))
         made.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=False)
@@ -191,16 +191,16 @@ def untrained_tokenizer(kind: Kind, *, lowercase: bool = False) -> Tokenizer:
 
 
 def train_pieces(cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: int) -> list[Piece]:
-    """The pieces of a vocabulary in the order of their ids, special tokens first.
+    """Train the pieces of a vocabulary, in the order of their ids, special tokens first.
 
     Args:
-        cleaned: opens the text, each paragraph as the normalizer of `untrained_tokenizer` leaves it.
+        cleaned: opens the text, each paragraph normalised by the normalizer of `untrained_tokenizer`.
         languages: those of the text, for messages.
         kind: wordpiece or unigram.
-        size: pieces of the vocabulary, special tokens included.
+        size: pieces of the vocabulary, including special tokens.
     """
     stage = f"tokenizer of {', '.join(languages)}"
-    # How often each character occurs, and how often inside a word after its first one: (0x110000,), by code point.
+    # Counts of each character, and its counts inside a word after the first character: (0x110000,), by code point.
     characters, continuing = np.zeros(_CODES, dtype=np.int64), np.zeros(_CODES, dtype=np.int64)
     total = 0
     for chunk in chunked(cleaned()):
@@ -210,14 +210,14 @@ def train_pieces(cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: 
         joins = ~_borders()[codes]
         continuing += np.bincount(codes[1:][joins[1:] & joins[:-1]], minlength=_CODES)
     characters[[ord(" "), ord("\n")]] = 0
-    # Codes of the most frequent characters, ascending; among equally frequent ones those of low code are kept.
+    # Codes of the most frequent characters, ascending; ties are broken by lower code.
     order = np.lexsort((np.arange(len(characters)), -characters))[: min(_ALPHABET, size // 3)]
     alphabet = np.sort(order[characters[order] > 0])
     rare = dict.fromkeys(np.setdiff1d(np.flatnonzero(characters), alphabet).tolist(), " ")
 
-    report = listener.get()  # the text is drawn by threads of the trainer, which do not inherit the listener
+    report = listener.get()  # the trainer reads the text in its own threads, which do not inherit the listener
 
-    def fed() -> Iterator[str]:
+    def training_text() -> Iterator[str]:
         done = 0
         for number, text in enumerate(cleaned()):
             done += len(text)
@@ -230,13 +230,13 @@ def train_pieces(cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: 
     if kind == "wordpiece":
         first = [_CONTINUES + chr(code) for code in alphabet.tolist() if continuing[code]]
         options |= {"min_frequency": 2, "special_tokens": [*SPECIAL, *first]}
-        learner.train_from_iterator(fed(), trainers.WordPieceTrainer(**options))
+        learner.train_from_iterator(training_text(), trainers.WordPieceTrainer(**options))
         numbers = learner.get_vocab()
         pieces = [(piece, 0.0) for piece in sorted(numbers, key=numbers.__getitem__)]
     else:
         options |= {"special_tokens": list(SPECIAL), "unk_token": SPECIAL[1]}
-        learner.train_from_iterator(fed(), trainers.UnigramTrainer(**options))
-        pieces = _unigram_pieces(learner, fed)
+        learner.train_from_iterator(training_text(), trainers.UnigramTrainer(**options))
+        pieces = _unigram_pieces(learner, training_text)
     progress(stage, total, total)
     few = f"the text of {', '.join(languages)} supports {len(pieces):,} pieces, not {size:,}"
     require(len(pieces) >= size, f"{few}; lower --vocabulary or give more text")
@@ -245,7 +245,7 @@ def train_pieces(cleaned: Lines, languages: Sequence[str], *, kind: Kind, size: 
 
 @cache
 def _borders() -> np.ndarray:
-    """Which characters end a word before and after them: spaces and punctuation, (0x110000,) of bool."""
+    """Which characters separate words: spaces and punctuation, (0x110000,) bool."""
     characters = map(chr, range(_CODES))
     table = np.array([each.isspace() or unicodedata.category(each)[0] == "P" for each in characters])
     table[[ord(sign) for sign in string.punctuation]] = True  # BERT counts $ + < = > ^ ` | ~ too
@@ -253,11 +253,11 @@ def _borders() -> np.ndarray:
 
 
 def _unigram_pieces(learner: Tokenizer, texts: Lines) -> list[Piece]:
-    """The trainer's pieces, most probable first, with probabilities of our own.
+    """The trainer's pieces, most probable first, with re-estimated probabilities.
 
-    The trainer sums in no fixed order, and the noise grows: the same Chinese text gave log probabilities 0.04 apart.
-    So they are estimated again by Viterbi training, from equal ones: the best cut of the text, how often each piece
-    is in it, and again. The text takes 0.2% more nats than with the trainer's own.
+    The trainer sums in no fixed order, and the noise grows: the same Chinese text gave log probabilities 0.04 apart. So
+    they are re-estimated by Viterbi training, starting from equal ones: find the best segmentation of the text, count
+    its pieces, and repeat. The text takes 0.2% more nats than with the trainer's own probabilities.
     """
     vocabulary = [str(piece) for piece, _ in json.loads(learner.to_str())["model"]["vocab"]]
     special: list[Piece] = [(piece, 0.0) for piece in vocabulary[: len(SPECIAL)]]
@@ -265,7 +265,7 @@ def _unigram_pieces(learner: Tokenizer, texts: Lines) -> list[Piece]:
     scores = np.full(len(spellings), -math.log(len(spellings)))
     for _ in range(_ROUNDS):
         learner.model = models.Unigram([*special, *zip(spellings, scores.tolist(), strict=True)], unk_id=1)
-        counts = np.full(len(vocabulary), 0.5)  # a piece that is never best keeps a chance
+        counts = np.full(len(vocabulary), 0.5)  # so that an unused piece keeps a probability above 0
         for chunk in chunked(texts()):
             ids = itertools.chain.from_iterable(text.ids for text in learner.encode_batch_fast(chunk))
             counts += np.bincount(np.fromiter(ids, dtype=np.int64), minlength=len(vocabulary))

@@ -1,7 +1,7 @@
-"""Word types of several languages, and which of them translate each other, from the word links of a bitext.
+"""Word types of several languages and their translation pairs, from the word links of a bitext.
 
-Links come with the bitext (set by hand) or from the statistical aligner; never from the model under study, which would
-then be judged by its own opinion.
+Links come with the bitext (set by hand) or from the statistical aligner, never from the model under study, which would
+make the evaluation circular.
 """
 
 from collections import Counter
@@ -17,10 +17,10 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Word types of several languages and which of them translate each other.
+    """Word types of several languages and their translation pairs.
 
-    types: language -> its types, lower-cased; surface: how each is mostly written; pairs: (source, target) -> numbers
-    of types that translate each other, most frequent first.
+    types: language -> its types, lower-cased; surface: the most frequent spelling of each; pairs: (source, target) ->
+    indices of types that translate each other, most frequent first.
     """
 
     types: Mapping[str, Sequence[str]]
@@ -31,14 +31,14 @@ class Vocabulary:
 def links_of(
     bitext: Bitext, pair: Pair, rows: Sequence[int], *, aligner: str = "ibm2"
 ) -> tuple[list[Sequence[Link]], bool]:
-    """Word links of some rows, and whether they came with the bitext rather than from one of the `ALIGNERS`."""
+    """Word links of the rows, and whether they come with the bitext rather than from one of the `ALIGNERS`."""
     source, target = pair
     if pair in bitext.links:
         return [bitext.links[pair][row] for row in rows], True
     if (target, source) in bitext.links:
         return [[(j, i) for i, j in bitext.links[target, source][row]] for row in rows], True
     sides = [[words_of(bitext[language], row) for row in rows] for language in pair]
-    # Where both directions agree precision is near 0.98; recall matters little for a list of types.
+    # Links found in both directions have a precision near 0.98; recall matters little for a list of types.
     return list(align_words(*sides, model=ALIGNERS[aligner], symmetrise="intersection")), False
 
 
@@ -50,10 +50,10 @@ def vocabulary(
     limit: int,
     at_least: Mapping[Pair, int],
 ) -> Vocabulary:
-    """Pairs of types that are each other's most frequent translation, at most `limit` a pair of languages.
+    """Pairs of types that are each other's most frequent translation, at most `limit` for each pair of languages.
 
-    at_least: how often a pair must have been linked, which should be more than once for statistical links. Words
-    without letters, and pairs written alike (names, numbers), say nothing about meaning and are left out.
+    at_least: minimum number of links of a pair, which should be more than 1 for statistical links. Words without
+    letters and pairs with the same spelling (names, numbers) carry no information about meaning and are left out.
     """
     types: dict[str, dict[str, int]] = {language: {} for language in bitext.languages}
     written: dict[str, dict[str, Counter[str]]] = {language: {} for language in bitext.languages}

@@ -1,19 +1,18 @@
-"""Words as character spans: tokenizers disagree about pieces, but all of them point at characters.
+"""Words as character spans: tokenizers disagree about pieces, but all of them refer to characters.
 
-The default segmentation, for text that comes without one:
+The default segmentation, for text without its own:
 
-- a word is a run of letters, digits and their combining marks (Arabic and Devanagari vowel signs stay
-  inside);
-- an apostrophe between letters stays inside (`don't`, `foto's`), except that in languages with elision the
-  part up to it is a word of its own: `l'eau` -> `l'` `eau` (but `aujourd'hui` is one);
-- Dutch and Afrikaans clitics keep the apostrophe they begin with: `'s avonds` -> `'s` `avonds`;
-- a hyphenated word is split, the hyphen being a word: `well-known` -> `well` `-` `known`; translations of the
-  parts can then be linked one by one, and subword tokenizers cut there too;
-- a point or comma between digits stays inside: `3.14`, `1,000`;
+- a word is a run of letters, digits and their combining marks (including Arabic and Devanagari vowel signs);
+- an apostrophe between letters does not split a word (`don't`, `foto's`), except that in languages with elision the
+  part up to it is a separate word: `l'eau` -> `l'` `eau` (but `aujourd'hui` is one);
+- Dutch and Afrikaans clitics keep their initial apostrophe: `'s avonds` -> `'s` `avonds`;
+- a hyphenated word is split, and the hyphen is a word: `well-known` -> `well` `-` `known`; translations of the parts
+  can then be linked one by one, and subword tokenizers split there too;
+- a point or comma between digits does not split a number: `3.14`, `1,000`;
 - every punctuation mark or symbol is a word; an emoji sequence is one word;
 - every ideograph is a word; a run of hiragana is one, and so is a run of katakana;
-- Thai, Lao, Khmer and Burmese are written without spaces: a whole run is one word here. For those give spans
-  of your own (a treebank has them).
+- Thai, Lao, Khmer and Burmese are written without spaces: a whole run is one word here, unless the corpus has its own
+  spans (as a treebank does).
 
 White space, control and format characters belong to no word; everything else belongs to exactly one.
 """
@@ -31,7 +30,7 @@ from isogloss.text.languages import plain
 _ELISION = frozenset({"ca", "co", "fr", "fur", "it", "lij", "lmo", "oc", "pms", "sc", "scn", "vec", "wa"})
 _CLITIC = {"nl": "ns|[stnkmrd]", "af": "[nkt]"}
 _APOSTROPHE = "'’"
-_WHOLE = "aujourd|presqu(?=.[îi]le)|prud"  # French words whose apostrophe no longer divides
+_WHOLE = "aujourd|presqu(?=.[îi]le)|prud"  # French words whose apostrophe does not split them
 _LATIN = "0-9A-Za-zÀ-ÖØ-öø-ɏ"
 _IDEOGRAPH = "々〇\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 _HIRAGANA = "\u3041-\u309f"
@@ -45,7 +44,7 @@ _LAST = 0x1FFFF
 
 @cache
 def _class_of(categories: tuple[str, ...]) -> str:
-    """The characters of these Unicode categories as the inside of a regular expression's [...]."""
+    """The characters of these Unicode categories, as the content of a [...] in a regular expression."""
     numbers = [number for number in range(_LAST + 1) if unicodedata.category(chr(number)) in categories]
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return "".join(f"\\U{run[0]:08x}-\\U{run[-1]:08x}" for run in runs)
@@ -56,8 +55,8 @@ def _pattern(elision: bool, clitic: str) -> re.Pattern[str]:
     """The regular expression whose matches are the words."""
     marks = _class_of(("Mn", "Mc", "Me")) + "\U000e0100-\U000e01ef"
     hidden = _class_of(("Cc", "Cf")) + "\U000e0000-\U000e007f"
-    # Python's \w knows letters and digits but not combining marks, without which Hindi falls into pieces.
-    # Latin letters come first, being a small set that is quick to test; (?=\S) below passes over spaces at once.
+    # Python's \w includes letters and digits but not combining marks, without which Hindi words are split. Latin
+    # letters come first because their small set is tested fast; (?=\S) below skips spaces.
     letters = rf"(?:(?:[{_LATIN}]++|[^\W_{_IDEOGRAPH}{_HIRAGANA}{_KATAKANA}]++)[{marks}]*+)++"
     # Inside a word: joiners (Persian, Indic), soft hyphen, Catalan's middle dot, Hebrew's geresh.
     inner = rf"(?:[\u200c\u200d\u00ad]+|[·׳״](?=[^\W\d_]))?{letters}"
@@ -89,7 +88,7 @@ def spans(text: str, language: str) -> list[Span]:
 
 
 def word_spans(corpus: Corpus, row: int) -> Sequence[Span]:
-    """Character spans of one sentence's words: the corpus's own, or the default segmentation of its language."""
+    """Character spans of one sentence's words: the corpus's own ones, or the default segmentation."""
     return spans(corpus.sentences[row], corpus.language) if corpus.words is None else corpus.words[row]
 
 
@@ -100,7 +99,7 @@ def words_of(corpus: Corpus, row: int) -> list[str]:
 
 
 def script_of(character: str) -> str:
-    """The script of a letter, "" for digits, punctuation and marks that belong to none.
+    """The script of a letter, "" for digits, punctuation and marks without a script.
 
     >>> script_of("k"), script_of("к"), script_of("書"), script_of("ك"), script_of("1")
     ('Latin', 'Cyrillic', 'Chinese', 'Arabic', '')

@@ -1,3 +1,3 @@
-"""Vectors of sentences, words and tokens at every layer, and their projection to a plane."""
+"""Vectors of sentences, words and tokens at every layer."""
 
 from isogloss.vectors.extract import Vectors as Vectors, stream as stream, vectors as vectors

@@ -1,9 +1,9 @@
-"""The one extraction: text goes in, vectors of sentences, words or tokens come out at any set of cuts, as a stream.
+"""Extract vectors of sentences, words or tokens from text at any set of cuts, as a stream.
 
-Each cut is pooled the moment it is computed, so a batch never holds all layers of all tokens. Sentences are taken in
-chunks; within a chunk a sentence that repeats runs once (every premise of XNLI stands three times in its files), the
-rest are grouped by length, and all leave in the order they came. Special tokens and padding never enter a mean, and the
-batch a sentence shares changes nothing but rounding.
+Each cut is pooled as soon as it is computed, so that memory never holds all layers of all tokens of a batch. Sentences
+are read in chunks; within a chunk a repeated sentence runs once (every premise of XNLI occurs three times in its
+files), the others are grouped by length, and vectors are returned in the original order. Special tokens and padding
+never enter a mean, and the other sentences of a batch change nothing but rounding.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,18 +26,18 @@ from isogloss.text.words import words_of
 
 Pooling = Literal["mean", "weighted", "last", "first"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
-DWARFS = 5  # times the median length of a layer's states from which one of them is a sink
-FEW = 0.4  # the largest share of the tokens that sinks may be: below a half, or the median would be of sinks
-PROBED = 32  # sentences of a language in which sinks are looked for
+DWARFS = 5  # a state of at least this many times the layer's median norm is a sink
+FEW = 0.4  # largest share of tokens that may be sinks: below a half, or the median would be that of sinks
+PROBED = 32  # sentences of a language that are searched for sinks
 
 
 @dataclass(frozen=True)
 class Vectors:
-    """What one chunk of sentences gives.
+    """The vectors of one chunk of sentences.
 
     values[unit]: (layers, items, width), float32, on the stack's device. items[unit]: (items, 2), the sentence's row in
-    the corpus and the word's or content token's number in it (0 where it is the sentence's). shortened: rows of
-    sentences cut to the model's length.
+    the corpus and the index of the word or content token in it (0 for a sentence). shortened: rows of sentences
+    truncated to the model's length.
     """
 
     rows: list[int]
@@ -48,10 +48,10 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Sinks:
-    """Tokens whose states at a layer dwarf all others, so that they rule the mean of a sentence (attention sinks).
+    """Attention sinks of a layer: tokens whose states are so large that they dominate the mean of a sentence.
 
-    share: of the content tokens. times: how many times the median length the longest state has. first: the share of
-    them that are the first token of their sentence. limit: the length from which a state is one of them.
+    share: their share of the content tokens. times: the largest norm divided by the median norm. first: the share of
+    sinks that are the first token of their sentence. limit: the norm from which a state is a sink.
     """
 
     share: float
@@ -61,7 +61,7 @@ class Sinks:
 
 
 def check_corpus(given: Any) -> None:
-    """Refuse anything but a `Corpus`: sentences alone do not say their language, and with it their words."""
+    """Raise for anything but a `Corpus`: plain sentences do not have a language, which determines their words."""
     if not isinstance(given, Corpus):
         raise InputError(f"sentences are given as a Corpus, as in Corpus('en', sentences), not {shortened(given)}")
 
@@ -86,23 +86,23 @@ def stream(
     Args:
         stack: the model.
         corpus: the text.
-        layers: cuts, default all.
+        layers: cuts to read; all by default.
         units: any of "sentence", "first", "word", "token", see `vectors`.
-        pool: how a word is made of its subwords, as `pooling` says of a sentence and its tokens.
-        pooling: how a sentence is made of its tokens, see `vectors`.
-        sinks: by layer, tokens that are left out of the mean of a sentence, as `find_sinks` finds them; not where a
-            sentence has no others.
-        rows: sentences of the corpus, default all.
-        part: "attention" takes, instead of the states after a block, what its attention adds to them.
-        chunk: sentences to a chunk.
+        pool: how the subwords of a word are pooled, with the same options as `pooling`.
+        pooling: how the tokens of a sentence are pooled, see `vectors`.
+        sinks: by layer, tokens to leave out of the mean of a sentence, from `find_sinks`; they are kept if a sentence
+            has no other tokens.
+        rows: sentences of the corpus; all by default.
+        part: "attention" reads, instead of the states after a block, what its attention adds to them.
+        chunk: sentences in a chunk.
         tokens: padded tokens in a batch, which bounds memory; the default suits the device.
-        encoding: makes tokens of sentences, with the parameters of `isogloss.text.batches.encode`.
+        encoding: tokenizes sentences, with the parameters of `isogloss.text.batches.encode`.
     """
     check_corpus(corpus)
     asked = [("pool", pool, POOLINGS), ("pooling", pooling, POOLINGS), *(("unit", unit, UNITS) for unit in units)]
     for name, value, known in asked:
         require(value in known, f"{name} {value!r} is not known; choose {', '.join(known)}")
-    how: dict[str, Any] = {} if part == "states" else {"part": part}
+    options: dict[str, Any] = {} if part == "states" else {"part": part}
     wanted = list(stack.cuts_of(part) if layers is None else layers)
     order = list(range(len(corpus)) if rows is None else rows)
     budget = tokens or batch_tokens(stack.device, padded=not stack.packs)
@@ -119,9 +119,9 @@ def stream(
         return pooled
 
     def read(rows: list[int], before: int) -> Vectors:
-        """Vectors of these rows in their order; so many rows were done before them."""
-        distinct: list[int] = []  # rows of the sentences that differ
-        copies: list[int] = []  # for every row, which of these it is a copy of
+        """Vectors of these rows in their order; before: the number of rows already read."""
+        distinct: list[int] = []  # rows of distinct sentences
+        copies: list[int] = []  # for every row, the index of its sentence in `distinct`
         seen: dict[Any, int] = {}
         for row in rows:
             spans = None if corpus.words is None else tuple(corpus.words[row])
@@ -137,7 +137,7 @@ def stream(
                 f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
                 "after tokenisation; remove it on every side"
             )
-        numbers: list[int] = []  # of the distinct sentences, in the order in which they are run
+        numbers: list[int] = []  # indices of the distinct sentences, in the order in which they are run
         pooled: dict[Unit, list[Tensor]] = {unit: [] for unit in units}  # (layers, items of a batch, width) each
         items: dict[Unit, list[Tensor]] = {unit: [] for unit in units}
         for members in group(whole.lengths.tolist(), tokens=budget):
@@ -145,13 +145,13 @@ def stream(
             kinds: dict[Unit, Unit] = {"sentence": "first" if pooling == "first" else "sentence"}
             numbered = {unit: batch.items(kinds.get(unit, unit)) for unit in units}
             with measuring(stack.model):
-                states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), **how)
+                states = stack.read(batch, wanted, reduce=partial(pooled_by_unit, numbered), **options)
             for unit, (own_items, _) in numbered.items():
                 pooled[unit].append(torch.stack([states[layer][unit] for layer in wanted]))
                 items[unit].append(own_items.cpu() + torch.tensor([len(numbers), 0]))
             numbers += members
             progress(f"reading {corpus.language}", before + int(len(rows) * len(numbers) / len(distinct)), len(order))
-        sentences = torch.argsort(torch.tensor(numbers))[copies]  # (rows,): which of the sentences that were run it is
+        sentences = torch.argsort(torch.tensor(numbers))[copies]  # (rows,): index in the order of running
         ordered = {unit: _in_order(pooled.pop(unit), torch.cat(items[unit]), sentences, rows) for unit in units}
         cut = torch.as_tensor(rows)[whole.shortened[copies]]
         values, own = ({unit: pair[side] for unit, pair in ordered.items()} for side in (0, 1))
@@ -163,7 +163,7 @@ def stream(
             )
         return Vectors(rows, values, own, cut.tolist())
 
-    # Nothing of a chunk may stay in a local variable here: it would be held while the next one is computed.
+    # A generator expression, since a local variable would keep a chunk in memory while the next one is computed.
     return (read(order[start : start + chunk], start) for start in range(0, len(order), chunk))
 
 
@@ -178,19 +178,18 @@ def vectors(
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
 
-    A word of which nothing is left after cutting a long sentence has no vector; `stream` says which words its vectors
-    are of.
+    A word that is truncated entirely has no vector; `stream` also returns the word of each vector.
 
     Args:
         stack: the model.
-        corpus: the text; a list of sentences will do, unless the unit is "word", which asks for their language.
-        layers: cuts, default all.
-        unit: "sentence" (made of its tokens as `pooling` says), "first" (the first token of a sentence, as [CLS] is in
-            many models), "word" or "token" (content tokens in order).
-        pool: how a word is made of its subwords, as `pooling` says of a sentence and its tokens.
-        pooling: how a sentence is made of its tokens: "mean" of its content, "weighted" by position (the i-th content
-            token counts i times, since in a decoder later tokens have seen more), "last" content token, or "first"
-            token, as the unit "first".
+        corpus: the text; a list of sentences is accepted, unless the unit is "word", which requires their language.
+        layers: cuts to read; all by default.
+        unit: "sentence" (its tokens pooled by `pooling`), "first" (the first token of a sentence, such as [CLS]),
+            "word" or "token" (content tokens in order).
+        pool: how the subwords of a word are pooled, with the same options as `pooling`.
+        pooling: how the tokens of a sentence are pooled: "mean" of its content tokens, "weighted" by position (the i-th
+            content token counts i times, since in a decoder later tokens have more context), "last" content token, or
+            "first" token, as the unit "first".
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
@@ -205,17 +204,17 @@ def vectors(
 
 
 def _in_order(batches: list[Tensor], items: Tensor, sentences: Tensor, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
-    """The values and items of some rows, in their order, of what batches gave.
+    """Reorder the values and items of all batches into the order of the rows.
 
     batches: (layers, items of a batch, width) each; items (items, 2): the sentence of each, counted over all batches,
-    and its number there; sentences (rows,): which of them each row is.
+    and its index there; sentences (rows,): the sentence of each row.
     """
     borders = torch.searchsorted(items[:, 0].contiguous(), torch.arange(int(sentences.max()) + 2))
     sizes = borders[sentences + 1] - borders[sentences]
     chosen = torch.from_numpy(ranges(borders[sentences].numpy(), sizes.numpy()))
     values = batches[0].new_empty((len(batches[0]), len(chosen), batches[0].shape[2]))
     start = 0
-    for batch in batches:  # `torch.cat(batches, dim=1)[:, chosen]` without the room for all batches side by side
+    for batch in batches:  # `torch.cat(batches, dim=1)[:, chosen]` without a copy of all batches
         here = torch.nonzero((chosen >= start) & (chosen < start + batch.shape[1])).flatten()
         values[:, here.to(batch.device)] = batch[:, (chosen[here] - start).to(batch.device)]
         start += batch.shape[1]
@@ -225,13 +224,13 @@ def _in_order(batches: list[Tensor], items: Tensor, sentences: Tensor, rows: Seq
 def mean_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
     """Mean of the rows of each group, in float32.
 
-    states: (tokens, d); groups: (tokens,) group of each row, -1 for rows that belong to none; returns (count, d). A
-    group without rows is nan: a missing vector must not pass for a vector.
+    states: (tokens, d); groups: (tokens,) group of each row, -1 for rows that belong to none; returns (count, d). The
+    mean of a group without rows is NaN.
 
     >>> mean_by_group(torch.tensor([[1.], [3.], [9.]]), torch.tensor([0, 0, -1]), 1)
     tensor([[2.]])
     """
-    # Rows of no group are summed, too, and left out: faster than to pick the others out of wide states.
+    # Rows of no group are summed as well and dropped: faster than selecting the others from wide states.
     sums = torch.zeros((count + 1, states.shape[1]), dtype=torch.float32, device=states.device)
     sums.index_add_(0, groups + 1, states.float())
     sizes = torch.bincount(groups + 1, minlength=count + 1)
@@ -255,9 +254,9 @@ def last_of_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
 
 
 def weighted_by_group(states: Tensor, groups: Tensor, count: int) -> Tensor:
-    """Mean of the rows of each group weighted by their place in it, 1, 2, 3 and so on (Muennighoff 2022), in float32.
+    """Mean of the rows of each group weighted by their position 1, 2, 3, ... in it (Muennighoff 2022), in float32.
 
-    Shapes as in `mean_by_group`; the rows of a group follow each other, others of no group between them.
+    Shapes as in `mean_by_group`; groups are in order, with rows of no group anywhere between them.
 
     >>> weighted_by_group(torch.tensor([[1.], [9.], [4.]]), torch.tensor([0, -1, 0]), 1)
     tensor([[3.]])
@@ -277,10 +276,10 @@ POOLINGS = {"mean": mean_by_group, "weighted": weighted_by_group, "last": last_o
 def find_sinks(
     stack: Stack | Chain, corpora: Sequence[Corpus], *, layers: Sequence[int], rows: Sequence[int]
 ) -> dict[int, Sinks]:
-    """The layers at which a few content tokens have states 5 times as long as the median or longer, and what they are.
+    """Find layers at which a few content tokens have states of at least 5 times the median norm.
 
-    Many decoders make the first token of a text such a sink, up to 1,000 times as long: the mean of a sentence is
-    then that one state, and says nothing of the sentence. The first `PROBED` of these rows of every corpus are read.
+    In many decoders the first token of a text is such a sink, with up to 1,000 times the norm: the mean of a sentence
+    is then close to that one state, whatever the sentence. The first `PROBED` of the rows of every corpus are read.
     """
     lengths: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     begins: list[Tensor] = []
@@ -292,25 +291,25 @@ def find_sinks(
                 states = stack.read(batch, layers, reduce=lambda _, states: states.float().norm(dim=1))
             items, owners = batch.items("token")
             begins.append((items[owners[batch.content], 1] == 0).cpu())
-            for layer, own in states.items():
-                lengths[layer].append(own[batch.content].cpu())
+            for layer, norms in states.items():
+                lengths[layer].append(norms[batch.content].cpu())
     sinks = {}
     for layer, parts in lengths.items():
-        own = torch.cat(parts)
-        limit = DWARFS * float(own.median())
-        long = own >= limit
+        norms = torch.cat(parts)
+        limit = DWARFS * float(norms.median())
+        long = norms >= limit
         if limit > 0 and 0 < (share := float(long.float().mean())) <= FEW:
             first = float(torch.cat(begins)[long].float().mean())
-            sinks[layer] = Sinks(share, DWARFS * float(own.max()) / limit, first, limit)
+            sinks[layer] = Sinks(share, DWARFS * float(norms.max()) / limit, first, limit)
     return sinks
 
 
 class TypeSums:
-    """The vectors of word types summed over their uses.
+    """The vectors of word types summed over their occurrences.
 
     words: the types, lower-cased. sums: (layers, types, width), float64, in memory or memory-mapped; counts: (types,).
-    exact: whether the uses in one chunk are summed in float64, too; over many chunks single precision would lose much,
-    within one it loses little, and a GPU is faster with it.
+    exact: whether to sum within a chunk in float64 as well; single precision loses little within a chunk, but much over
+    many, and is faster on a GPU.
     """
 
     def __init__(self, words: Sequence[str], sums: NDArray[np.float64], *, exact: bool) -> None:
@@ -318,7 +317,7 @@ class TypeSums:
         self.sums, self.counts, self.exact = sums, np.zeros(len(words), dtype=np.int64), exact
 
     def add(self, chunk: Vectors, corpus: Corpus) -> None:
-        """Add the words of a chunk of the corpus, read at the layers of the sums."""
+        """Add the words of a chunk of the corpus, which was read at the layers of the sums."""
         numbers = {row: [self.numbers.get(word.lower(), -1) for word in words_of(corpus, row)] for row in chunk.rows}
         types = torch.tensor([numbers[row][word] for row, word in chunk.items["word"].tolist()], dtype=torch.long)
         inside = torch.nonzero(types >= 0).flatten()
@@ -332,7 +331,7 @@ class TypeSums:
             self.sums[number, rows] += added.cpu().double().numpy()
 
     def write_means(self, means: NDArray[np.float32], types: Any = slice(None)) -> None:
-        """Write the means of all or some types to `means` (layers, types, width); nan for a type without uses."""
+        """Write the means of all or some types to `means` (layers, types, width); NaN for a type that never occurs."""
         with np.errstate(invalid="ignore"):
             for number, sums in enumerate(self.sums):  # a layer at a time
                 means[number] = sums[types] / self.counts[types, None]

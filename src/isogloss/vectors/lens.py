@@ -1,8 +1,8 @@
-"""What a language model's head says at every layer, on running text and on prompts: the logit lens.
+"""The logit lens: a language model's head applied at every layer, on running text and on prompts.
 
-At chosen places of a batch the states of every cut go through the head, some places at a time, and are reduced at once
-to a few numbers: the probability on sets of pieces, the rank of a piece, entropy, shares of scripts. Nothing of the
-size of the vocabulary is kept.
+At chosen tokens of a batch the states of every cut go through the head, a few tokens at a time, and are immediately
+reduced to a few numbers: the probability of sets of pieces, the rank of a piece, entropy, shares of scripts. No tensor
+of the size of the vocabulary is kept.
 """
 
 import math
@@ -27,16 +27,16 @@ from isogloss.text.prompts import PromptSet, Words
 
 AT_ONCE = 256  # sentences that are tokenised together
 PROMPTS_AT_ONCE = 32
-MOST_TOKENS = 16_384  # of a batch on a GPU: each has as many scores as the vocabulary has pieces
+MOST_TOKENS = 16_384  # maximum tokens of a batch on a GPU: each has logits over the whole vocabulary
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Places of a batch whose scores are read, and sets of pieces whose probability is asked for there.
+    """Places (token positions) of a batch at which the head is read, and sets of pieces to measure there.
 
-    count: how many sets a place has. owners (k,): the sentence or prompt that each place is of. states (k,): numbers of
-    the tokens. labels (k, columns): pieces whose rank is asked for; there may be none. places, ids, sets (m,): the
-    place, the piece and the set of every member of a set.
+    count: sets at each place. owners (k,): the sentence or prompt of each place. states (k,): indices of the tokens.
+    labels (k, columns): pieces whose rank is measured; there may be none. places, ids, sets (m,): the place, the piece
+    and the set of every member of a set.
     """
 
     batch: Batch
@@ -51,9 +51,9 @@ class Asked:
 
 @dataclass(frozen=True)
 class Reading:
-    """What the head says at some places of one layer, on the CPU in float64, (k, ...) each.
+    """The head's predictions at some places of one layer, on the CPU in float64, (k, ...) each.
 
-    mass: probability on each set. rank: of the labels. entropy: in bits. scripts: probability on each script, and on
+    mass: probability of each set. rank: of the labels. entropy: in bits. scripts: probability of each script, and of
     all other pieces. top: the most probable piece.
     """
 
@@ -65,15 +65,15 @@ class Reading:
 
 
 class Lens:
-    """A language model, and what is known of its vocabulary.
+    """A language model and the scripts and word beginnings of its vocabulary.
 
     stack: the model. layers: cuts to read. scripts: those whose share of the probability is measured. by_chance: the
-    share of the vocabulary that each has, and then all other pieces. causal: whether it is a decoder; a masked model is
-    asked at masks.
+    share of the vocabulary of each, and then of all other pieces. causal: whether it is a decoder; a masked model is
+    read at masks.
     """
 
     def __init__(self, stack: Stack, layers: Sequence[int], scripts: Sequence[str]) -> None:
-        # Not packed, but by the model's own attention: so the top cut gives the model's own scores to the last bit.
+        # Not packed, but with the model's own attention, so that the top cut gives the model's logits exactly.
         self.stack, self.layers, self.scripts = replace(stack, pack=False), sorted(layers), scripts
         self.head, self.causal = head_of(stack), stack.causal
         self.size = len(stack.language_model.get_output_embeddings().weight)
@@ -85,7 +85,7 @@ class Lens:
         self.by_chance = self.members.double().mean(dim=0).tolist()
 
     def askable(self, words: Words) -> bool:
-        """Whether every language's words begin with some piece, and no piece begins words of two languages."""
+        """Whether every language has a piece that begins its words, and no piece begins words of two languages."""
         sets = [set(first_pieces(own, self.known)) for own in words.values()]
         return all(sets) and len(set.union(*sets)) == sum(map(len, sets))
 
@@ -113,8 +113,8 @@ class Lens:
     def asked_of_text(self, corpus: Corpus, seed: int) -> Iterator[Asked]:
         """Batches of sentences: the next token at every place of a decoder, or masked tokens of a masked model.
 
-        There are two sets and two labels to a place: the token, and for chance that of another place of the batch,
-        drawn by seed.
+        There are two sets and two labels for each place: the token, and as a chance floor that of another place of the
+        batch, drawn by seed.
         """
         room = min(MOST_TOKENS, batch_tokens(self.stack.device, padded=True))
         done = 0
@@ -138,9 +138,9 @@ class Lens:
                 progress(f"reading {corpus.language}", done, len(corpus))
 
     def _masked(self, text: Batch, seed: int) -> Batch:
-        """Sentences with a mask at every token that is asked for; `content` says which these are.
+        """Mask some tokens of the sentences; `content` marks these tokens.
 
-        They are chosen under the rule of training, but none is left to be seen or replaced by a random word.
+        They are chosen as in training, but all are masked: none is left unchanged or replaced by a random word.
         """
         masking, ids = masking_of(self.stack.tokenizer), text.ids.numpy()
         how: dict[str, Any] = {
@@ -153,9 +153,9 @@ class Lens:
         return replace(text, ids=text.ids.masked_fill(asked, int(how["mask_id"])), content=asked)
 
     def asked_of_prompts(self, asked: PromptSet) -> Iterator[Asked]:
-        """Batches of prompts, read where the word would begin; those that are longer than the model reads are left out.
+        """Batches of prompts, read where the word would begin; prompts longer than the model's limit are left out.
 
-        Sets: of each language in turn the pieces that begin the word, and for chance those of the next prompt's word.
+        Sets: for each language the pieces that begin the word, and as a chance floor those of the next prompt's word.
         """
         tokenizer, languages = self.stack.tokenizer, list(asked.prompts[0].words)
         ending = "" if self.causal else f'{tokenizer.mask_token}"'
@@ -181,18 +181,18 @@ class Lens:
                 yield Asked(batch.to(self.stack.device), 2 * len(languages), batch.rows, *moved)
 
 
-# What a distribution over a vocabulary says: functions of probabilities, or of scores before the softmax
+# Statistics of a distribution over a vocabulary: functions of probabilities or of logits
 
 
 def masses(probabilities: Tensor, places: Tensor, ids: Tensor, sets: Tensor, count: int) -> Tensor:
-    """The probability on each of several sets of pieces at every place, (places, count).
+    """The probability of each of several sets of pieces at every place, (places, count).
 
     Args:
         probabilities: (places, vocabulary).
         places: (k,), the place of each member of a set.
         ids: (k,), its piece.
-        sets: (k,), the number of its set.
-        count: how many sets a place has.
+        sets: (k,), the index of its set.
+        count: sets at each place.
 
     >>> masses(torch.tensor([[0.5, 0.3, 0.2]]), *torch.tensor([[0, 0, 0], [0, 2, 1], [0, 0, 1]]), 2)
     tensor([[0.7000, 0.3000]])
@@ -203,9 +203,9 @@ def masses(probabilities: Tensor, places: Tensor, ids: Tensor, sets: Tensor, cou
 
 
 def ranks(scores: Tensor, ids: Tensor) -> Tensor:
-    """How many pieces score as high as the given one or higher, itself among them: (places, vocabulary) -> (places,).
+    """The rank of a piece, the number of pieces with at least its score: (places, vocabulary), (places,) -> (places,).
 
-    Ties count against it, so that a head that says the same of every piece knows none.
+    Ties count against it, so that a head with equal scores for all pieces ranks every piece last.
     """
     own = scores.gather(1, ids[:, None])
     return (scores >= own).sum(dim=1)
@@ -221,9 +221,9 @@ def entropy_bits(probabilities: Tensor) -> Tensor:
 
 
 def group_shares(probabilities: Tensor, members: Tensor) -> Tensor:
-    """The probability on each group of pieces, such as scripts, (places, groups).
+    """The probability of each group of pieces, such as scripts, (places, groups).
 
-    members: (vocabulary, groups), 1 where a piece belongs to a group. Scattered sums are far slower on a CPU.
+    members: (vocabulary, groups), 1 where a piece belongs to a group. A scatter-add is far slower on a CPU.
 
     >>> group_shares(torch.tensor([[0.5, 0.3, 0.2]]), torch.tensor([[0.0, 1.0], [1.0, 0.0], [0.0, 1.0]]))
     tensor([[0.3000, 0.7000]])

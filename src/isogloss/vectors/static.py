@@ -1,18 +1,17 @@
-"""One vector per word type: averaged over all its uses in a model, or from counting alone.
+"""One vector per word type: averaged over all its occurrences in a model, or from co-occurrence counts.
 
 **From a model** (`type_vectors`): one pass over the text. A word in its sentence is the mean of its subwords; the sums
-over its uses lie on disk, memory-mapped, (layers, types, width) in float64, and only what the sentences at hand touch
-is in memory. So neither memory nor disk grows with the text, only with the vocabulary.
+over its occurrences are memory-mapped on disk, (layers, types, width) in float64, and only the words of the current
+sentences are in memory. So neither memory nor disk grows with the text, only with the vocabulary.
 
-**From counting** (`cooccurrences`, `ppmi_vectors`): positive pointwise mutual information, and its best approximation
-of low rank. What a model's vectors are compared with: from the same text, without any network. Of the ways to make such
-vectors this one needs nothing but sparse matrices and gives the same numbers each time; with the settings of Levy,
-Goldberg & Dagan (2015), taken here, they found it on a par with those that are trained:
+**From counts** (`cooccurrences`, `ppmi_vectors`): positive pointwise mutual information and its low-rank approximation,
+a baseline from the same text without a neural network. This method needs only sparse matrices and is deterministic;
+with the settings of Levy, Goldberg & Dagan (2015), used here, they found it on a par with trained vectors:
 
     M_wc = max(0, log p(w, c) / (p(w) p(c)^0.75)),   M ~ U S V',   vectors = U S^0.5
 
-with words c at most `window` words from w. The power 0.75 keeps rare contexts from looking remarkable, and the root of
-S keeps the few strongest directions from drowning the rest.
+with words c at most `window` words from w. The power 0.75 reduces the bias towards rare contexts, and the root of S
+keeps the strongest directions from dominating the others.
 """
 
 from collections import Counter
@@ -35,17 +34,17 @@ from isogloss.text.words import spans
 from isogloss.vectors.extract import TypeSums, stream
 from isogloss.vectors.store import VectorStore
 
-CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
-MOST_COUNTED = 2_000_000  # types counted at once; beyond, those seen once are forgotten
-PAIRS_AT_ONCE = 4_000_000  # pairs of neighbours counted before they are added up
+CHUNK_BYTES = 300_000_000  # maximum size of the word vectors of one chunk
+MOST_COUNTED = 2_000_000  # maximum number of types while counting; beyond it, types seen once are dropped
+PAIRS_AT_ONCE = 4_000_000  # pairs of neighbours collected before they are summed
 
 
 @dataclass(frozen=True)
 class TypeVectors:
     """Mean vectors of word types.
 
-    words: the types that occur, most frequent first. vectors: by layer, (words, width), float32, mapped from a file.
-    counts (words,): uses of each that were read. shortened: sentences cut to the model's length, of `sentences`.
+    words: the types that occur, most frequent first. vectors: by layer, (words, width), float32, memory-mapped. counts
+    (words,): occurrences read of each. shortened: sentences, of `sentences`, truncated to the model's length.
     """
 
     words: Sequence[str]
@@ -56,10 +55,10 @@ class TypeVectors:
 
 
 def count_types(sentences: Iterable[str], language: str) -> Counter[str]:
-    """How often each lower-cased word with a letter in it occurs.
+    """Count each lower-cased word that contains a letter.
 
-    A text with millions of types keeps those that came more than once: memory stays bounded, and no frequent word is
-    lost.
+    Of a text with millions of types only those seen more than once are kept, which bounds memory without losing
+    frequent words.
 
     >>> count_types(["The cat, the dog"], "en").most_common(1)
     [('the', 2)]
@@ -73,7 +72,7 @@ def count_types(sentences: Iterable[str], language: str) -> Counter[str]:
 
 
 def types_of(sentence: str, language: str) -> list[str]:
-    """The words of a sentence, lower-cased, punctuation included."""
+    """The words of a sentence, lower-cased, including punctuation."""
     return [sentence[start:stop].lower() for start, stop in spans(sentence, language)]
 
 
@@ -87,11 +86,11 @@ def type_vectors(
     layers: Sequence[int] | None = None,
     total: int = 0,
 ) -> TypeVectors:
-    """Average the vectors of these types over all their uses, in one pass; what the folder has is not read again.
+    """Average the vectors of these types over all their occurrences, in one pass, or load them from the folder.
 
-    folder: takes `LANGUAGE.npy` and, last, `LANGUAGE.json`. sentences: any stream of them, which is read once. total:
-    how many there are, if known, for progress. A type that does not occur, or only beyond where long sentences are cut,
-    has no vector, and is left out.
+    folder: where `LANGUAGE.npy` and, last, `LANGUAGE.json` are written. sentences: any stream, which is read once.
+    total: the number of sentences, if known, for progress. A type that does not occur, or only in truncated parts of
+    sentences, has no vector and is left out.
     """
     wanted = list(stack.cuts if layers is None else layers)
     store, in_progress = VectorStore(folder, mark=f"{language}.json"), f".{language}.sums"
@@ -100,13 +99,13 @@ def type_vectors(
         try:
             zeros = store.create(in_progress, (len(wanted), len(types), stack.width), dtype=np.float64)
             sums = TypeSums(types, zeros, exact=False)
-            # Of a sentence of nothing but control characters nothing is left.
+            # A sentence of control characters only has no tokens.
             worded = (sentence for sentence in sentences if spans(sentence, language))
-            # A word has three letters or more, so that the word vectors of a chunk fit into `CHUNK_BYTES`.
+            # Assumes at least three characters a word, so that the word vectors of a chunk fit into `CHUNK_BYTES`.
             room = max(1, CHUNK_BYTES // (len(wanted) * stack.width * 4))
             for part in chunked(worded, size=lambda sentence: len(sentence) // 3 + 1, room=room, most=512):
                 corpus = Corpus(language, part)
-                with listening(silent):  # what is told is how much of the whole text is read
+                with listening(silent):  # progress is reported over the whole text
                     for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part)):
                         sums.add(chunk, corpus)
                         shortened += len(chunk.shortened)
@@ -127,9 +126,9 @@ def type_vectors(
 def cooccurrences(
     sentences: Iterable[str], language: str, *, types: Sequence[str], window: int = 5, total: int = 0
 ) -> sparse.csr_matrix:
-    """How often two types stand at most `window` words apart, (types, types), symmetric.
+    """Count how often two types occur at most `window` words apart, (types, types), symmetric.
 
-    Words that are none of the types keep their places. Memory is that of the pairs that occur, not of the text.
+    Other words count towards the distance. Memory grows with the number of distinct pairs, not with the text.
 
     >>> cooccurrences(["a b a"], "en", types=["a", "b"], window=1).toarray().tolist()
     [[0, 2], [2, 0]]
@@ -155,9 +154,9 @@ def cooccurrences(
 
 
 def ppmi_vectors(counts: sparse.csr_matrix, *, width: int = 300, seed: int = 0) -> NDArray[np.float32]:
-    """Vectors (types, width) of symmetric counts (types, types); zero for a type without neighbours.
+    """PPMI vectors (types, width) of symmetric counts (types, types); zero for a type without neighbours.
 
-    width: at most one less than there are types. The seed draws the start of the randomised decomposition.
+    width: at most the number of types minus one. seed: of the randomised decomposition.
     """
     from sklearn.utils.extmath import randomized_svd
 
@@ -175,5 +174,5 @@ def ppmi_vectors(counts: sparse.csr_matrix, *, width: int = 300, seed: int = 0) 
 
 
 def _summed(keys: Sequence[NDArray[np.int64]], size: int) -> sparse.csr_matrix:
-    pairs = np.concatenate([*keys, np.zeros(0, dtype=np.int64)])  # a matrix sums what stands at one place
+    pairs = np.concatenate([*keys, np.zeros(0, dtype=np.int64)])  # the matrix sums duplicates
     return sparse.csr_matrix((np.ones_like(pairs), (pairs // size, pairs % size)), shape=(size, size))

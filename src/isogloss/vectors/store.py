@@ -1,8 +1,7 @@
-"""Vectors on disk: the one place where arrays that are too large to be held, or worth keeping, are written and read.
+"""Vectors on disk, for arrays that are too large for memory or worth keeping.
 
-`VectorStore` holds named arrays in a folder, memory-mapped, so that only the part at hand is in memory, and a mark that
-says they are complete, so that a resumed run need not compute them again. `rereadable` keeps what several passes go
-through.
+`VectorStore` holds named memory-mapped arrays in a folder, with a mark file that says they are complete, so that a
+resumed run need not compute them again. `rereadable` stores a stream of tensors that is read in several passes.
 """
 
 import json
@@ -24,7 +23,7 @@ from torch import Tensor
 from isogloss.errors import readable, require
 from isogloss.files import whole, write_text
 
-SHARE = 0.125  # of the disk that is free: other runs may do the same beside this one
+SHARE = 0.125  # largest share of the free disk space to use: other runs may do the same
 
 DAMAGED = "is damaged", "remove the folder that it is in, and --resume makes it again"
 
@@ -33,14 +32,14 @@ Read = Callable[[], Iterable[Tensor]]
 
 @dataclass(frozen=True)
 class VectorStore:
-    """Arrays by name in one folder, each a memory-mapped `.npy` file, and a mark that all of them are complete.
+    """Arrays by name in one folder, each a memory-mapped `.npy` file, with a mark file once all are complete.
 
-    There are two ways to write an array. `create` makes room that is filled part by part, over any number of calls; it
-    counts only once `finish` has written the mark. `filling` and `write` put an array under its name whole or not at
-    all, so that the file is a mark of its own: `name in store`.
+    There are two ways to write an array. `create` allocates an array that is filled part by part, over any number of
+    calls; it is valid only once `finish` has written the mark. `filling` and `write` create the file completely or not
+    at all, so that its existence is enough: `name in store`.
 
-    The mark holds facts of the caller's own in JSON, such as words, layers or counts, and their checksum; it is last.
-    Several stores may share a folder, which need not exist yet, if their marks and arrays have different names.
+    The mark contains the caller's facts as JSON, such as words, layers or counts, and their checksum; it is written
+    last. Several stores may share a folder, which need not exist yet, if their marks and arrays have different names.
 
     >>> import tempfile
     >>> store = VectorStore(Path(tempfile.mkdtemp()))
@@ -57,11 +56,11 @@ class VectorStore:
 
     @property
     def complete(self) -> bool:
-        """Whether `finish` was called, now or by an earlier run."""
+        """Whether `finish` was called, by this or an earlier run."""
         return (self.folder / self.mark).is_file()
 
     def __contains__(self, name: str) -> bool:
-        """Whether there is an array of this name, finished or not."""
+        """Whether there is an array of this name, complete or not."""
         return self.path(name).is_file()
 
     def path(self, name: str) -> Path:
@@ -69,7 +68,7 @@ class VectorStore:
         return self.folder / f"{name}.npy"
 
     def create(self, name: str, shape: Sequence[int], *, dtype: DTypeLike = np.float32) -> NDArray[Any]:
-        """Make room for an array of zeros that is filled in place, in place of one of the same name."""
+        """Create a memory-mapped array of zeros to be filled in place; replaces one of the same name."""
         self.folder.mkdir(parents=True, exist_ok=True)
         return _mapped(self.path(name), shape, dtype)
 
@@ -83,18 +82,18 @@ class VectorStore:
             values.flush()
 
     def write(self, name: str, values: ArrayLike) -> None:
-        """Write an array that is in memory, whole or not at all."""
+        """Write an array from memory, completely or not at all."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with whole(self.path(name)) as beside, beside.open("wb") as file:
             np.save(file, np.asarray(values))
 
     def read(self, name: str, index: int | None = None) -> Tensor:
-        """A copy in memory of an array, or of its part with this index along the first dimension (a layer)."""
+        """Read an array into memory, or only one index of its first dimension (a layer)."""
         values = self.mapped(name)
         return torch.from_numpy(np.array(values if index is None else values[index]))
 
     def mapped(self, name: str) -> NDArray[Any]:
-        """An array as it lies on the disk; what is written to it stays in memory."""
+        """Memory-map an array copy-on-write: changes stay in memory."""
         with readable(self.path(name), *DAMAGED):
             values: Any = np.load(self.path(name), mmap_mode="c")
             expected, size = values.offset + values.nbytes, self.path(name).stat().st_size
@@ -102,13 +101,13 @@ class VectorStore:
             return values
 
     def finish(self, facts: Mapping[str, Any] | None = None) -> None:
-        """Write the mark with these facts (whatever JSON can hold); from here on the store is complete."""
+        """Write the mark with these facts (JSON-serialisable), which makes the store complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(dict(facts or {}), ensure_ascii=False)
         write_text(self.folder / self.mark, f"{text}\n{crc32(text.encode())}")
 
     def facts(self) -> dict[str, Any]:
-        """The facts that the store was finished with."""
+        """The facts that were given to `finish`."""
         with readable(self.folder / self.mark, *DAMAGED):
             text, checksum = (self.folder / self.mark).read_text(encoding="utf-8").split("\n")
             require(checksum == str(crc32(text.encode())), f"{self.folder / self.mark} {DAMAGED[0]}; {DAMAGED[1]}")
@@ -116,7 +115,7 @@ class VectorStore:
 
 
 def _mapped(path: Path, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
-    """A new array in a file that has its room on the disk: where that is full, this says so, not a signal later on."""
+    """Create an array in a preallocated file, so that a full disk raises here instead of killing the process later."""
     values = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=tuple(shape))
     if values.nbytes and hasattr(os, "posix_fallocate"):
         with path.open("r+b") as file:
@@ -126,30 +125,29 @@ def _mapped(path: Path, shape: Sequence[int], dtype: DTypeLike) -> NDArray[Any]:
 
 @contextmanager
 def rereadable(read: Read, folder: Path) -> Iterator[Read]:
-    """A stand-in for `read`, inside the block: it reads until it was once read to its end, and then gives that again.
+    """A replacement for `read` inside the block that, after one complete pass, yields the stored tensors again.
 
-    Tensors are written to a file that is mapped, so that they stay in memory as far as it has room; it is gone
-    afterwards. Where they would take more than a share of the disk, nothing is held and every pass reads anew: slower,
-    the same values.
+    Tensors are written to a temporary memory-mapped file, so that they stay in memory as far as they fit. If they would
+    take too large a share of the disk, nothing is stored and every pass calls `read` again: slower, with equal values.
 
     Args:
-        read: gives float32 tensors that are not empty, and are not changed.
-        folder: takes the file.
+        read: yields float32 tensors that are not empty and are not changed later.
+        folder: where the temporary file is created.
 
-    >>> chunks = iter([torch.zeros(2), torch.ones(3)])  # a second reading of them would give nothing
+    >>> chunks = iter([torch.zeros(2), torch.ones(3)])  # a second pass over them would be empty
     >>> with rereadable(lambda: chunks, Path()) as again:
     ...     [[len(chunk) for chunk in again()] for _ in range(2)]
     [[2, 3], [2, 3]]
     """
-    held: list[Tensor] = []
+    stored: list[Tensor] = []
     origin, complete = torch.device("cpu"), False
 
     def again() -> Iterator[Tensor]:
         nonlocal origin, complete
         if complete:
-            yield from (part.to(origin) for part in held)
+            yield from (part.to(origin) for part in stored)
             return
-        held.clear()  # of a reading that was broken off
+        stored.clear()  # left by an incomplete pass
         file.truncate(0)
         file.seek(0)
         room, holding = SHARE * shutil.disk_usage(folder).free, True
@@ -160,7 +158,7 @@ def rereadable(read: Read, folder: Path) -> Iterator[Read]:
                 file.write(chunk.cpu().numpy().tobytes())
                 file.flush()
                 mapped = np.memmap(file, np.float32, mode="c", offset=begin, shape=tuple(chunk.shape))
-                held.append(torch.from_numpy(mapped))
+                stored.append(torch.from_numpy(mapped))
             yield chunk
         complete = holding
 

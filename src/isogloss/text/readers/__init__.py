@@ -1,1 +1,1 @@
-"""Readers: files in, records out. With the catalog and its checks, the only part of `text` that touches the disk."""
+"""Readers: files in, records out. With the catalog and streams, the only part of `text` that opens user files."""

@@ -2,19 +2,19 @@
 
 | file | read as |
 |---|---|
-| `.conllu` (Universal Dependencies) | sentences whose words, parts of speech and trees are given |
-| `token<TAB>tag` (PAN-X, WikiANN) | a word a line, blank lines between sentences; its language (`nl:`) is cut off |
+| `.conllu` (Universal Dependencies) | sentences with words, parts of speech and trees |
+| `token<TAB>tag` (PAN-X, WikiANN) | one word per line, blank lines between sentences; a prefix `nl:` is removed |
 | `token pos tag` (CoNLL 2002, 2003) | the same, separated by spaces; the first column and the last |
 
-A word's span in a treebank lies in the sentence's `# text`; without that line the text is put together from the forms
-and `SpaceAfter=No`. The syntactic words of a multi-word token (French `aux` = `à` + `les`) all have the span of the
-surface token, so that each of them can be looked up in the text; when tokens are sent to words, the first takes them.
-Empty nodes (`8.1`) are passed over: no character belongs to them.
+A word's span in a treebank refers to the sentence's `# text`; without that line the text is built from the forms and
+`SpaceAfter=No`. The syntactic words of a multi-word token (French `aux` = `à` + `les`) all have the span of the surface
+token, so that each of them can be looked up in the text; its subword tokens are assigned to the first. Empty nodes
+(`8.1`) are skipped, since they have no characters.
 
-Parallel treebanks are joined by `sent_id`, never by position when they have ids: Icelandic PUD has the ids of
-the others in another order, and by position half of its rows would be no translations.
+Parallel treebanks are joined by `sent_id`, never by position if they have ids: Icelandic PUD has the ids of the others
+in a different order, and by position half of its rows would not be translations.
 
-A row that cannot be used takes its sentence with it: a sentence with a hole would teach something wrong.
+A bad row removes its whole sentence, because a sentence with missing words would give wrong annotations.
 """
 
 import re
@@ -46,16 +46,16 @@ _COLUMNS = 10
 _NONE = "_"
 _DOCUMENT = "-DOCSTART-"
 T = TypeVar("T")
-Line = tuple[int, str]  # its number in the file, and its text
+Line = tuple[int, str]  # line number and text
 Row = tuple[int, list[str]]  # line number, cells
 
 
 @dataclass(frozen=True)
 class Tree:
-    """One sentence of a treebank; the tuples run parallel, one entry a syntactic word.
+    """One sentence of a treebank; the tuples are parallel, with one entry for each syntactic word.
 
-    `heads` count from 1, 0 is the root, -1 where the file has none (`_`). `tags` are universal parts of speech.
-    `lines` says where in the file each word stands.
+    `heads` count from 1, 0 is the root, -1 means that the file has none (`_`). `tags` are universal parts of speech.
+    `lines` are the line numbers of the words in the file.
     """
 
     text: str
@@ -70,7 +70,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class TaggedSentence:
-    """Words and their tags, as many of one as of the other. `lines` says where in the file each word stands."""
+    """Words and their tags. `lines` are the line numbers of the words in the file."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -78,9 +78,9 @@ class TaggedSentence:
 
 
 def _sentences(path: Path, problem: Problem, parse: Callable[[list[Line]], T | None]) -> Iterator[T]:
-    """What `parse` makes of the lines of each sentence, which end at a blank line.
+    """Apply `parse` to the lines of each sentence, which ends at a blank line.
 
-    One that it refuses is a problem, and left out; so is one with a line that is not UTF-8.
+    A sentence for which it raises is a problem, and left out; so is one with a line that is not UTF-8.
     """
     sentence: list[Line] = []
     usable = True
@@ -103,14 +103,14 @@ def _sentences(path: Path, problem: Problem, parse: Callable[[list[Line]], T | N
 def stream_trees(source: Source, problem: Problem = fail, *, heads: bool = True) -> Iterator[Tree]:
     """The sentences of a treebank one at a time; a malformed one is a problem, and left out.
 
-    With `heads=False` the trees are not looked at (every head is -1): a slip in one does not matter to whoever
-    wants only the words.
+    With `heads=False` the trees are not read (every head is -1), so that a malformed tree does not matter if only the
+    words are needed.
     """
     return _sentences(Path(source), problem, lambda sentence: _tree(sentence, heads=heads))
 
 
 def _tree(sentence: list[Line], *, heads: bool) -> Tree | None:
-    """The tree of a sentence; None where there are neither words nor comments that belong to a sentence."""
+    """The tree of a sentence; None if there are neither words nor comments of a sentence."""
     pairs = (line[1:].partition("=") for _, line in sentence if line.startswith("#"))
     comments = {name.strip(): value.strip() for name, _, value in pairs}
     rows = [(number, line.split("\t")) for number, line in sentence if not line.startswith("#")]
@@ -118,7 +118,7 @@ def _tree(sentence: list[Line], *, heads: bool) -> Tree | None:
         if comments.keys() & {"sent_id", "text"}:
             raise BadRow(sentence[0][0], "a sentence without words")
         return None
-    surface: list[tuple[int, str, bool, int]] = []  # line, form, whether a space follows, how many words it holds
+    surface: list[tuple[int, str, bool, int]] = []  # line, form, whether a space follows, number of words
     words: list[Row] = []
     inside = 0  # last word number of the multi-word token being read
     for number, cells in rows:
@@ -162,7 +162,7 @@ def _tree(sentence: list[Line], *, heads: bool) -> Tree | None:
 
 
 def _heads(words: list[Row]) -> tuple[int, ...]:
-    """The head of every word; where all have one, there is one root, and every word leads to it."""
+    """The head of every word; if all have one, raises unless they form a tree with one root."""
     heads = []
     for position, (number, cells) in enumerate(words, start=1):
         cell = cells[6]
@@ -193,7 +193,7 @@ def read_trees(source: Source, *, heads: bool = True) -> list[Tree]:
 
 
 def read_treebank(source: Source, language: str) -> Corpus:
-    """A treebank as a corpus whose words are the treebank's."""
+    """Read a treebank as a corpus with the treebank's words."""
     return _corpus(read_trees(source, heads=False), language, Path(source))
 
 
@@ -202,9 +202,9 @@ def _corpus(trees: Sequence[Tree], language: str, path: Path) -> Corpus:
 
 
 def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
-    """Parallel treebanks as one bitext: the ids all files have, in the first file's order; without ids, by order.
+    """Read parallel treebanks as one bitext: the ids common to all files, in the first file's order, or by position.
 
-    Sentences whose id some file lacks are counted in `dropped`.
+    Sentences whose id is missing from some file are counted in `dropped`.
     """
     banks = [read_trees(path, heads=False) for path in paths]
     dropped = 0
@@ -225,10 +225,10 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
 
 
 def read_parses(source: Source, problem: Problem = fail, *, relations: Collection[str] | None = None) -> list[Tree]:
-    """Every sentence of a treebank whose tree is whole: each word has a head and a relation, and there is one root.
+    """Every sentence of a treebank with a complete tree: each word has a head and a relation, and there is one root.
 
-    relations: those of training. A universal relation may still be new, and is then never guessed; any other one that
-    is not among them, subtypes cut, is a problem. So is everything `stream_trees` calls one.
+    relations: those of training. A universal relation that is not among them is accepted, although it cannot be
+    predicted; any other, without its subtype, is a problem, and so is every problem of `stream_trees`.
     """
     path = file_path(source)
     known = None if relations is None else {*relations, *RELATIONS}
@@ -250,21 +250,21 @@ def read_parses(source: Source, problem: Problem = fail, *, relations: Collectio
 def read_tagged(
     source: Source, problem: Problem = fail, *, tags: Collection[str] | None = None, bio: bool | None = None
 ) -> list[TaggedSentence]:
-    """Every sentence of a file with a tag a word; a treebank's tags are its universal parts of speech.
+    """Every sentence of a file with one tag for each word; a treebank's tags are its universal parts of speech.
 
     A row with the wrong number of columns, an empty word or an unknown tag is a problem, and its sentence is left out.
-    Where every word of the file begins with one language and a colon (`nl:Nederland`), these are cut off.
+    A language code before every word of the file (`nl:Nederland`) is removed.
 
     Args:
         source: the file.
-        problem: is told what is wrong with a sentence; by default it raises.
-        tags: the tags there may be; None takes any.
-        bio: whether a tag must be O, B-type or I-type; by default it must, unless the file is a treebank.
+        problem: called with a sentence for each problem; by default it raises.
+        tags: the allowed tags; None allows any.
+        bio: whether tags must be O, B-type or I-type; by default they must, unless the file is a treebank.
     """
     path = file_path(source)
     treebank = plain_name(path).endswith(".conllu")
     bio = not treebank if bio is None else bio
-    width = 0  # as many columns everywhere as on the first line that has any
+    width = 0  # the number of columns of the first line that has any
 
     def columns(sentence: list[Line]) -> Iterator[tuple[int, str, str]]:
         nonlocal width

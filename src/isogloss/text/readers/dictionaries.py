@@ -1,25 +1,25 @@
-"""Words that translate each other, in dictionaries and in parallel sentences; and word vectors.
+"""Read dictionaries, word links of parallel sentences, and word vectors.
 
 Dictionaries are MUSE files, or tables with a header of languages.
 
-A MUSE file has a word and a translation on each line, separated by a tab or else by the first space (what comes from
-PanLex has translations of several words); a word with several translations has several lines. When its name tells the
-languages (`en-de.0-5000.txt`) it can be read in either direction.
+A MUSE file has a word and a translation on each line, separated by a tab or else by the first space (files from PanLex
+have translations of several words); a word with several translations has several lines. If its name contains the
+languages (`en-de.0-5000.txt`), it can be read in either direction.
 
 Word vectors are in word2vec's and fastText's text format: a word and its numbers on each line, separated by spaces. The
-first line may say how many words there are and how wide they are (word2vec, fastText), or be a word already (GloVe). A
-word may hold spaces: the numbers are counted from the end of the line.
+first line may contain the number of words and the width (word2vec, fastText), or already a word (GloVe). A word may
+contain spaces: the numbers are counted from the end of the line.
 
-Word links say which words of parallel sentences translate each other, in two formats.
+Word links, which words of parallel sentences translate each other, have two formats.
 
-Pharaoh format has on each line the links of one sentence pair, `0-0 1-2 2p1`. Numbers count words from 0, source
-before target. `-` is a sure link, `p` one that annotators only accept as possible (the alignment error rate treats the
-two differently). A blank line is a pair without links.
+Pharaoh format has on each line the links of one sentence pair, `0-0 1-2 2p1`. Words are counted from 0, source before
+target. `-` is a sure link, `p` one that annotators only accept as possible (the alignment error rate treats the two
+differently). A blank line is a pair without links.
 
-The project's own hand-linked tables hold parallel sentences whose words say which word they translate. There is a
-header of languages, the first being the one that is linked to. Words are separated by a space, or by `~` where they
-touch in the natural text. In the other columns a word may end in `/i` or `/i,j`: the numbers, from 0, of the first
-column's words it translates.
+The project's own hand-linked tables contain parallel sentences in which each word refers to the words it translates.
+There is a header of languages; links refer to the first one. Words are separated by a space, or by `~` if they touch in
+the natural text. In the other columns a word may end in `/i` or `/i,j`: the indices, from 0, of the first column's
+words that it translates.
 
     en                    nl                             zh
     The cat sleeps~.      De/0 kat/1 slaapt/2~./3        猫/1~睡觉/2~。/3
@@ -65,7 +65,7 @@ def stream_pairs(path: Path, problem: Problem = fail) -> Iterator[tuple[str, str
 def read_lexicon(path: Source, source: str, target: str) -> Lexicon:
     """Word pairs from `source` to `target`, each pair once, in the file's order.
 
-    A table gives the two columns of those languages; rows that lack one of the two are passed over.
+    In a table, the columns of these languages are used; rows that lack one of the two are skipped.
     """
     file, source, target = Path(path), code(source), code(target)
     require(source != target, f"{file}: a lexicon joins two different languages, not {source} and {target}")
@@ -88,12 +88,12 @@ def read_word_vectors(
 ) -> tuple[list[str], NDArray[np.float32]]:
     """The lower-cased words of a text file of vectors, and the vectors, (words, width).
 
-    Of words that are there several times the first counts, as it is more frequent.
+    Of words that occur several times, the first, which is more frequent, is used.
 
     Args:
         source: the file.
-        keep: only these words (a set), so that memory is that of the words kept.
-        most: look at so many lines only; such files are in order of frequency, and 200,000 is what is usually taken.
+        keep: read only these words (a set), which saves memory.
+        most: read only this many lines; such files are in order of frequency, and 200,000 is usual.
     """
     path = Path(source)
     head = lines.first_line(path).split()
@@ -136,7 +136,7 @@ def _is_number(cell: str) -> bool:
 
 
 def read_links(path: Source) -> tuple[list[list[Link]], list[list[Link]]]:
-    """The sure links of every line, sorted, and the possible ones, with the sure ones among them."""
+    """The sure links of every line, sorted, and the possible ones, which include the sure ones."""
     sure: list[list[Link]] = []
     possible: list[list[Link]] = []
     for number, line in lines.stream_lines(path):
@@ -146,14 +146,14 @@ def read_links(path: Source) -> tuple[list[list[Link]], list[list[Link]]]:
             if not match:
                 raise InputError(f"{path}:{number}: {piece!r} where a link such as 0-2 or 0p2 was expected")
             link = (int(match[1]), int(match[3]))
-            kinds[link] = min(match[2], kinds.get(link, "p"))  # "-" comes before "p": a sure link stays sure
+            kinds[link] = min(match[2], kinds.get(link, "p"))  # "-" sorts before "p": a sure link stays sure
         sure.append(sorted(link for link, kind in kinds.items() if kind == "-"))
         possible.append(sorted(kinds))
     return sure, possible
 
 
 def attach_links(bitext: Bitext, pair: tuple[str, str], path: Source) -> Bitext:
-    """The bitext with the sure links of a file for a pair of its languages, each checked against the words."""
+    """Add the sure links of a file for a pair of languages to a bitext, each checked against the words."""
     sides = [bitext[code(each)] for each in pair]
     sure, possible = read_links(path)
     require(len(sure) == bitext.rows, f"{path} has links for {len(sure):,} sentences, the text has {bitext.rows:,}")
@@ -170,7 +170,7 @@ def attach_links(bitext: Bitext, pair: tuple[str, str], path: Source) -> Bitext:
 
 
 def parse_cell(cell: str, *, linked: bool) -> tuple[str, list[Span], list[list[int]]]:
-    """Natural text, word spans, and the numbers after each word; ValueError says what is malformed.
+    """Natural text, word spans, and the indices after each word; raises a ValueError for a malformed cell.
 
     >>> parse_cell("slaapt/2~./3", linked=True)
     ('slaapt.', [(0, 6), (6, 7)], [[2], [3]])
@@ -195,11 +195,11 @@ def parse_cell(cell: str, *, linked: bool) -> tuple[str, list[Span], list[list[i
 
 
 def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitext:
-    """A many-language bitext with words, and links for each pair (first column, other).
+    """Read a bitext of several languages with words, and links for each pair (first column, other).
 
     Args:
         source: a hand-linked table.
-        languages: the columns to choose, in this order; links are kept for the pairs whose languages are both chosen.
+        languages: the columns to read, in this order; links are kept for pairs of which both languages are read.
     """
     path = Path(source)
     table = lines.open_table(path)
@@ -232,7 +232,7 @@ def read_linked(source: Source, languages: Sequence[str] | None = None) -> Bitex
 
 
 def embedded(languages: Sequence[str] | None = None) -> Bitext:
-    """The hand-linked everyday sentences that come with the package.
+    """Read the hand-linked everyday sentences that come with the package.
 
     `en, nl = embedded(("en", "nl"))`
     """

@@ -1,25 +1,25 @@
 """Examples of tasks: labelled pairs of sentences (natural language inference), and questions about a text.
 
-Pairs are in tables, with a header or without, or in JSON lines:
+Pairs are in tables, with or without a header, or in JSON lines:
 
 | file | columns or keys |
 |---|---|
-| XNLI as XTREME has it | premise, hypothesis, label; no header |
-| a table with a header (SNLI, MultiNLI, SICK, XNLI) | a name of each row of `COLUMNS`; others are passed over |
+| XNLI in the format of XTREME | premise, hypothesis, label; no header |
+| a table with a header (SNLI, MultiNLI, SICK, XNLI) | a name of each row of `COLUMNS`; others are ignored |
 | JSON lines (OCNLI, SNLI) | the same names |
 
 Quotation marks are text, except in a table that Python's `csv` wrote, as XTREME's preparation of XNLI does: where each
 cell with a quotation mark is in quotes, with those inside doubled, they are undone.
 
 Labels are compared in lower case, and `contradictory` is read as `contradiction`. A label of `-` means that the
-annotators did not agree: such pairs have no gold label, are in no published score, and are passed over here.
+annotators did not agree: such pairs have no gold label, are not in published scores, and are skipped here.
 
 Questions, whose answers are parts of the text, are in JSON files in the format of SQuAD 1.1 (XQuAD, MLQA):
 
     {"data": [{"title": ..., "paragraphs": [{"context": ..., "qas": [
         {"id": ..., "question": ..., "answers": [{"text": ..., "answer_start": ...}]}]}]}]}
 
-Such a file is often a single line, so what is wrong is told by the question's id instead of a line.
+Such a file is often a single line, so problems are reported with the question's id instead of a line.
 """
 
 import json
@@ -48,10 +48,10 @@ _QUOTED = re.compile(r'"(?:[^"]*+"")+[^"]*"')  # a cell with quotation marks, as
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A row of a file of examples, bad or not, so that rows of translated files can be told to correspond.
+    """A row of a file of examples, valid or not, so that rows of translated files can be matched.
 
-    where: file and line. example: what was read; None where the row is bad (its problem was told) or passed over. name:
-    what the row is called in every language, "" where only its place tells it from others.
+    where: file and line. example: the example; None if the row is bad (its problem was reported) or skipped. name: the
+    row's id, common to all languages, "" if rows are matched by position.
     """
 
     where: str
@@ -62,7 +62,7 @@ class FileRow:
 
 @dataclass(frozen=True)
 class SentencePair:
-    """Two sentences and what joins them, such as a premise, a hypothesis and `entailment`."""
+    """Two sentences and their label, such as a premise, a hypothesis and `entailment`."""
 
     first: str
     second: str
@@ -76,9 +76,9 @@ def read_pairs(source: Source, problem: Problem = fail, **chosen: str) -> list[S
 
     Args:
         source: the file.
-        problem: is told what is wrong with a row; by default it raises.
-        chosen: `split` or `language`: where the file has such a column, only rows that have this value there (`TEST`
-            of SICK's `SemEval_set`).
+        problem: called with a sentence for each bad row; by default it raises.
+        chosen: `split` or `language`: if the file has such a column, only rows with this value are read (`TEST` of
+            SICK's `SemEval_set`).
     """
     gold = (row.example for row in pair_rows(source, problem, **chosen) if row.example is not None)
     part = f" in the split {chosen['split']!r}" if "split" in chosen else ""
@@ -86,7 +86,7 @@ def read_pairs(source: Source, problem: Problem = fail, **chosen: str) -> list[S
 
 
 def pair_rows(source: Source, problem: Problem = fail, **chosen: str) -> Iterator[FileRow]:
-    """Every row of a file of pairs; one without a gold label is passed over. Arguments as of `read_pairs`."""
+    """Every row of a file of pairs; one without a gold label has no example. Arguments as in `read_pairs`."""
     path = file_path(source)
     start = lines.first_line(path)
     is_json = start.lstrip().startswith("{")
@@ -129,7 +129,7 @@ def _unquoted(cell: str) -> str:
 
 
 def _pair(first: str, second: str, label: str) -> SentencePair | None:
-    """A labelled pair, None without a gold label; a ValueError says what is wrong with it."""
+    """A labelled pair, or None without a gold label; raises a ValueError for an invalid pair."""
     label = "contradiction" if label.lower() == "contradictory" else label.lower()
     if label == NO_GOLD:
         return None
@@ -141,7 +141,7 @@ def _pair(first: str, second: str, label: str) -> SentencePair | None:
 
 
 def _json_cells(line: str) -> dict[str, str]:
-    """The cells of a line of JSON by what their columns are."""
+    """The cells of a line of JSON by column."""
     try:
         row = lines.parse_json(line)
     except json.JSONDecodeError as error:
@@ -155,7 +155,7 @@ def _json_cells(line: str) -> dict[str, str]:
 
 
 def _meanings(names: Sequence[str]) -> list[str]:
-    """Which of `COLUMNS` each name is, by the first of the column's spellings that is there; "" for any other name."""
+    """The key of `COLUMNS` for each name, by the first spelling of the column that occurs; "" for any other name."""
     lower = [name.strip().lower() for name in names]
     known = {next((each for each in spellings if each in lower), None): column for column, spellings in COLUMNS.items()}
     return [known.get(name, "") for name in lower]
@@ -163,9 +163,9 @@ def _meanings(names: Sequence[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Question:
-    """A question, the text it is asked about, and the answers: `context[start : start + len(answer)] == answer`.
+    """A question, its context, and the answers: `context[start : start + len(answer)] == answer`.
 
-    `answers` and `starts` run parallel; the first is the one that is trained on, any of them is right.
+    `answers` and `starts` are parallel; the first answer is trained on, any of them counts as correct.
     """
 
     identifier: str
@@ -178,15 +178,15 @@ class Question:
 def read_questions(source: Source, problem: Problem = fail) -> list[Question]:
     """Every question of a file.
 
-    One without a question or an answer, with an answer that is not where it should be in its context, or with an id
-    that was there before is a problem, and left out.
+    A row without a question or an answer, with an answer that is not at its start in the context, or with a repeated id
+    is a problem, and left out.
     """
     asked = (row.example for row in question_rows(source, problem) if row.example is not None)
     return require_rows(asked, source, "question with an answer")
 
 
 def question_rows(source: Source, problem: Problem = fail) -> Iterator[FileRow]:
-    """Every question of a file, called by its id."""
+    """Every question of a file, named by its id."""
     seen: set[str] = set()
     for where, context, entry in _entries(file_path(source)):
         identifier, question = str(entry["id"]), None
@@ -211,7 +211,7 @@ def question_rows(source: Source, problem: Problem = fail) -> Iterator[FileRow]:
 
 
 def _answers(given: Any) -> list[tuple[str, int]]:
-    """Text and start of each answer: SQuAD's list of both together, or a list of each, as the hub has them."""
+    """Text and start of each answer: SQuAD's list of records, or the hub's two lists."""
     if isinstance(given, dict):
         columns = [given.get(name) for name in ("text", "answer_start")]
         pairs: list[Any] = (
@@ -229,7 +229,7 @@ def _answers(given: Any) -> list[tuple[str, int]]:
 
 
 def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Each question as it stands in the file: where, its context, its entry."""
+    """Each question of the file: its location, context and entry."""
     try:
         content = lines.parse_json("\n".join(lines.read_lines(path)))
     except json.JSONDecodeError as error:
@@ -240,7 +240,7 @@ def _entries(path: Path) -> Iterator[tuple[str, str, dict[str, Any]]]:
         paragraphs = [paragraph for article in content["data"] for paragraph in article["paragraphs"]]
         for number, paragraph in enumerate(paragraphs, start=1):
             for asked, entry in enumerate(paragraph["qas"], start=1):
-                entry = {"id": f"{number}-{asked}", **entry}  # paragraph and question, where there is no id
+                entry = {"id": f"{number}-{asked}", **entry}  # paragraph and question, if there is no id
                 yield f"{path}: question {entry['id']}", paragraph["context"], entry
     except (KeyError, TypeError, AttributeError) as error:
         raise InputError(

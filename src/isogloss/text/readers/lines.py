@@ -1,18 +1,18 @@
-"""Text files: their lines, read strictly, what a file's name says about its languages, and parallel tables.
+"""Text files: strict reading of lines, the languages in a file's name, and parallel tables.
 
-This is the one module that opens a text file.
+Only this module opens text files.
 
-A file is UTF-8, or it is refused with the number of the line that is not. Lines end at a line feed only:
-`str.splitlines` would also cut at U+2028, U+0085 and form feeds, which occur inside sentences, and shift
-every translation after them by one line. gzip and xz files are recognised by their first bytes.
+A file must be UTF-8; otherwise the problem names the line that is not. Lines end at a line feed only: `str.splitlines`
+would also split at U+2028, U+0085 and form feeds, which occur inside sentences, and shift every translation after them
+by one line. gzip and xz files are recognised by their first bytes.
 
-Problems go to a callback. `fail`, the default, raises at the first; a checker passes one that collects.
+Problems are passed to a callback. `fail`, the default, raises at the first; a checker passes one that collects them.
 
-A parallel table is tab-separated. It has a header of language codes (`en<TAB>nl`), or none when its name or the caller
-tells the languages (`en-nl.tsv`): a first row that looks like codes of other languages than the name's is text. Other
+A parallel table is tab-separated. It has a header of language codes (`en<TAB>nl`), or none if the languages are given
+by its name (`en-nl.tsv`) or by the caller; codes of other languages than the name's are text, not a header. Other
 columns must be named `key`, `kind`, `genre`, `domain`, `label` or `split`, or begin with `#`; they are ignored, and any
-other name is refused rather than guessed at (`id` is Indonesian: call it `#id`). Quotation marks mean nothing: a cell
-is what stands between two tabs. A file with ` ||| ` between the sides is read in the same way, but has no header.
+other name is an error (`id` is Indonesian: call it `#id`). Quotation marks have no special meaning: a cell is the text
+between two tabs. A file with ` ||| ` between the sides is read in the same way, but has no header.
 """
 
 import gzip
@@ -37,15 +37,15 @@ Source = str | os.PathLike[str]
 Problem = Callable[[str], None]
 T = TypeVar("T")
 
-# What reading a damaged archive may raise, besides the file system's own errors.
+# Exceptions of damaged archives, in addition to those of the file system.
 DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 IGNORED = frozenset({"key", "kind", "genre", "domain", "label", "split"})
 HEADINGS = frozenset({"source", "target", "src", "tgt", "trg", "sentence1", "sentence2", "text", "translation"})
 BARS = "|||"
-SIDE = r"[-_.](src|ref)$"  # in the stem of a file: which side of a translation it is
+SIDE = r"[-_.](src|ref)$"  # in the stem of a file: the side of a translation
 HUB = "hf:"
 LONGEST = 1 << 26  # bytes of a line
-EXPANDED, EXPANSION = 1 << 28, 200  # bytes that any file may unpack to, and how many times its size beyond that
+EXPANDED, EXPANSION = 1 << 28, 200  # largest decompressed size in bytes, and beyond it, largest ratio
 _OPENERS = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open}
 
 
@@ -55,22 +55,22 @@ def fail(sentence: str) -> NoReturn:
 
 
 class BadRow(ValueError):
-    """What is wrong with a row, `BadRow(line number, sentence)`; the reader, which knows the file, tells it."""
+    """A problem of a row, `BadRow(line number, sentence)`, which the reader reports with the file."""
 
 
 def require_rows(rows: Iterable[T], source: Source, what: str) -> list[T]:
-    """The rows of a file as a list; where there are none it is an InputError that the file has no `what`."""
+    """The rows of a file as a list; if there are none, an InputError says that the file has no `what`."""
     usable = list(rows)
     require(usable, f"{Path(source)} has no {what} that can be used")
     return usable
 
 
 def file_path(source: Source) -> Path:
-    """The path of a file that must exist; a folder or nothing there is an InputError."""
+    """The path of a file; a folder or a missing file is an InputError."""
     path = Path(source)
     require(not path.is_dir(), f"{path} is a folder; a file was expected")
     if not path.exists():
-        # A hint: files next to the missing one that share its ending, or that the folder is missing too.
+        # A hint: files in the same folder with the same ending, or that the folder is missing too.
         require(path.parent.is_dir(), f"{path} does not exist; nor does the folder {path.parent}")
         files = path.parent.glob(f"*{path.suffix}") if path.suffix else ()
         near = sorted(each.name for each in files if each.is_file())
@@ -80,7 +80,7 @@ def file_path(source: Source) -> Path:
 
 
 def open_bytes(source: Source) -> BinaryIO:
-    """The file's bytes, decompressed where it begins as a gzip or xz file does."""
+    """Open a file for reading bytes, decompressed if it begins like a gzip or xz file."""
     path = file_path(source)
     try:
         with path.open("rb") as file:
@@ -92,7 +92,7 @@ def open_bytes(source: Source) -> BinaryIO:
 
 
 def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | None]]:
-    """Number (from 1) and text of every line; None in the place of one that is not UTF-8, whose problem is told."""
+    """Number (from 1) and text of every line; the text is None if it is not UTF-8, which is reported."""
     path = Path(source)
     number = 0
     with open_bytes(path) as file:
@@ -123,7 +123,7 @@ def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | 
 def stream_lines(source: Source, problem: Problem = fail) -> Iterator[tuple[int, str]]:
     """Number (from 1) and text of every line, one at a time.
 
-    With a `problem` that returns, a line that is not UTF-8 is given as an empty one, so that counts stay right.
+    If `problem` returns, a line that is not UTF-8 is yielded as an empty one, so that line counts stay right.
     """
     for number, line in usable_lines(source, problem):
         yield number, line or ""
@@ -135,13 +135,13 @@ def read_lines(source: Source) -> list[str]:
 
 
 def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> Iterator[str]:
-    """Lines of plain text files, stripped, one at a time; empty lines are left out.
+    """Stripped lines of plain text files, one at a time; empty lines are left out.
 
-    A file that is missing, empty or not UTF-8 is an InputError that names it, and the line.
+    A file that is missing, empty or not UTF-8 is an InputError with its name and the line.
 
     Args:
         paths: the files, read one after the other.
-        keep: whether a paragraph is taken; by default every one is.
+        keep: whether to keep a paragraph; by default all are kept.
     """
     for path in paths:
         for _, line in stream_lines(path):
@@ -151,12 +151,12 @@ def paragraphs(paths: Sequence[Path], *, keep: Callable[[str], bool] = bool) -> 
 
 
 def first_line(source: Source) -> str:
-    """The first line only, for telling formats apart."""
+    """The first line only, for detecting formats."""
     return next(stream_lines(source))[1]
 
 
 def parse_json(text: str) -> Any:
-    """What a text says in JSON; whatever is wrong with it is a `json.JSONDecodeError`, which has a line."""
+    """Parse JSON; every problem is a `json.JSONDecodeError`, which has a line."""
     try:
         value = json.loads(text)
         if "\\u" in text:
@@ -187,13 +187,13 @@ def _stem(source: Source) -> str:
 
 
 def language_of(source: Source) -> str | None:
-    """The language a file's name tells, or None: `nl` for `nl.txt`, `europarl.nl.txt`, `train.nl.gz`, `nl_x.conllu`."""
+    """The language in a file's name, or None: `nl` for `nl.txt`, `europarl.nl.txt`, `train.nl.gz`, `nl_x.conllu`."""
     part = plain_name(source).split("_")[0] if is_treebank(source) else re.split(r"[.\-_]", _stem(source))[-1]
     return code(part) if part.islower() and is_code(part) else None
 
 
 def languages_of(source: Source) -> tuple[str, ...] | None:
-    """The languages a many-language file's name tells, or None: `("en", "nl")` for `qgis.en-nl.tsv`."""
+    """The languages in the name of a multilingual file, or None: `("en", "nl")` for `qgis.en-nl.tsv`."""
     for part in _stem(source).split("."):
         codes = part.split("-")
         if len(codes) > 1 and all(each.islower() and is_code(each) for each in codes):
@@ -202,7 +202,7 @@ def languages_of(source: Source) -> tuple[str, ...] | None:
 
 
 def header(cells: Sequence[str]) -> list[str | None] | None:
-    """Language code a column (None for an ignored one), or None when these cells are no header.
+    """The language code of each column (None for an ignored one), or None if these cells are not a header.
 
     >>> header(["key", "en", "nld"])
     [None, 'en', 'nl']
@@ -224,7 +224,7 @@ def file_header(source: Source, cells: Sequence[str]) -> list[str | None] | None
 
 
 def header_languages(source: Source) -> tuple[str, ...]:
-    """The languages that the header of a table names; none where the first line of the file is no header."""
+    """The languages in the header of a table; empty if the first line of the file is not a header."""
     cells = first_line(source).split("\t")
     return tuple(filter(None, file_header(source, cells) or ())) if len(cells) > 1 else ()
 
@@ -248,7 +248,7 @@ def pick_languages(wanted: Sequence[str] | None, available: Sequence[str], *, wh
 
 @dataclass(frozen=True)
 class ParallelTable:
-    """Columns that are languages (None: an ignored one), in one file, or each in a line-aligned file of its own."""
+    """Columns with their languages (None: an ignored one), in one file, or each in a separate line-aligned file."""
 
     files: tuple[Path, ...]
     columns: tuple[str | None, ...]
@@ -258,15 +258,15 @@ class ParallelTable:
 
     @property
     def languages(self) -> list[str]:
-        """The languages of the columns that have one."""
+        """The languages of the columns that are not ignored."""
         return [column for column in self.columns if column is not None]
 
     def rows(self, languages: Sequence[str] | None = None, problem: Problem = fail) -> Iterator[tuple[int, list[str]]]:
-        """Line number and the cells of these languages, by default all, in each row; one of another width is a problem.
+        """Line number and cells of each row; a row with another number of cells is a problem.
 
         Args:
-            languages: columns of the table, in the order of the cells.
-            problem: is told what is wrong with a row; by default it raises.
+            languages: the columns to read, in the order of the cells; all by default.
+            problem: called with a sentence for each bad row; by default it raises.
         """
         path = self.files[0]
         wanted = pick_languages(languages, self.languages, where=path)
@@ -294,7 +294,7 @@ class ParallelTable:
             yield number, [cells[self.columns.index(each)] for each in wanted]
 
     def file_of(self, language: str) -> Path:
-        """The file that has the column of a language."""
+        """The file with the column of a language."""
         return self.files[self.columns.index(language)] if len(self.files) > 1 else self.files[0]
 
     def read(self, languages: Sequence[str] | None = None) -> list[Corpus]:
@@ -308,10 +308,10 @@ class ParallelTable:
 
 
 def aligned_sets(folder: Path, ending: str = "") -> list[ParallelTable]:
-    """Line-aligned sets of a folder, one a stem, of files with names such as `train.en.gz`.
+    """Line-aligned sets of a folder, one for each stem, of files with names such as `train.en.gz`.
 
-    `source.en.txt` is one of them only where `.txt` is the ending asked for: that is how running text is named, too,
-    which is parallel to nothing. `news-src.en.txt` and `news-ref.nl.txt`, as WMT names them, are of one set.
+    `source.en.txt` is included only if `ending` is `.txt`, since monolingual text has such names as well.
+    `news-src.en.txt` and `news-ref.nl.txt`, named as by WMT, belong to one set.
     """
     sets: dict[str, dict[str, Path]] = {}
     for path in sorted(folder.iterdir()):
@@ -323,13 +323,13 @@ def aligned_sets(folder: Path, ending: str = "") -> list[ParallelTable]:
 
 
 def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTable:
-    """What the columns of a table are; nothing but the first line is read.
+    """Determine the columns of a table from its first line.
 
-    Without a header the languages come from the file's name, else from the caller, in order.
+    Without a header the languages come from the file's name, or else from the caller, in order.
 
     Args:
         path: the file.
-        languages: what the caller takes the columns for, or chooses of them.
+        languages: the languages of the columns, or a choice of them.
     """
     first = first_line(path)
     bars = BARS in first and "\t" not in first

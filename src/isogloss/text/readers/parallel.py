@@ -1,35 +1,35 @@
-"""Parallel text: read whole as bitexts, or as pairs of translations, one at a time, from files of any size.
+"""Parallel text: read into memory as bitexts, or streamed as pairs of translations, from files of any size.
 
-`read_bitexts` decides by what it is given:
+`read_bitexts` accepts:
 
 | given | read as |
 |---|---|
-| several files | line-aligned, one a language |
+| several files | line-aligned, one for each language |
 | several `.conllu` files | parallel treebanks, rows joined by `sent_id`, words = the treebank's |
 | one file with ` ||| ` in its first line | the sides of each line |
-| one other file | a tab-separated table, with a header of languages or languages told by its name |
+| one other file | a tab-separated table, with a header of languages or languages in its name |
 | a folder | several bitexts, see below |
 | `hf:owner/name` | a data set of the Hugging Face hub, see below |
 
 Rows with an empty side are left out on every side and counted in `Bitext.dropped`.
 
-A folder has Tatoeba's pairs, pair tables, line-aligned sets or treebanks. The first row of this table that it has files
-of is what it is taken for:
+A folder has Tatoeba's pairs, pair tables, line-aligned sets or treebanks. The first row of this table with files in the
+folder determines its layout:
 
 | files in the folder | bitexts |
 |---|---|
-| `tatoeba.nld-eng.nld`, `tatoeba.nld-eng.eng` | one a language, English first |
-| `en-nl.tsv`, `qgis.en-nl.tsv` | one a file |
-| `train.en.gz`, `train.de.gz`, `val.en.gz` ... | one a stem, all its languages |
+| `tatoeba.nld-eng.nld`, `tatoeba.nld-eng.eng` | one per language, English first |
+| `en-nl.tsv`, `qgis.en-nl.tsv` | one per file |
+| `train.en.gz`, `train.de.gz`, `val.en.gz` ... | one per stem, with all its languages |
 | `en_pud-ud-test.conllu`, `nl_pud-ud-test.conllu` | one of all treebanks |
-| `talks.tsv` with a header of languages | one a file |
-| `talk.en.txt`, `talk.nl.txt`; `en.txt`, `nl.txt` | one a stem, all its languages |
+| `talks.tsv` with a header of languages | one per file |
+| `talk.en.txt`, `talk.nl.txt`; `en.txt`, `nl.txt` | one per stem, with all its languages |
 
-A data set of the hub is `hf:owner/name`, `hf:owner/name@split`, or a folder saved to disk. Three layouts are known: a
-configuration a pair of languages (`nld-eng`) with columns `sentence1` and `sentence2`; a column `translation` holding
-one text a language; columns named after languages. The package `datasets` is imported here and only here.
+A data set of the hub is `hf:owner/name`, `hf:owner/name@split`, or a folder saved to disk. Three layouts are supported:
+one configuration per pair of languages (`nld-eng`) with columns `sentence1` and `sentence2`; a column `translation`
+with one text per language; columns named after languages. Only this module imports the package `datasets`.
 
-`find_pairs` keeps nothing in memory. It takes the entries of an option such as --train:
+`find_pairs` streams from disk. It takes the entries of an option such as --train:
 
 | given | read as |
 |---|---|
@@ -64,9 +64,9 @@ _SPLITS = ("test", "validation", "dev", "train")
 
 
 def read_corpus(path: Source, language: str) -> Corpus:
-    """Sentences of one language: one a line, a treebank, or the language's column of a table with a header.
+    """Read sentences of one language: one per line, a treebank, or the language's column of a table with a header.
 
-    Blank lines and empty cells are passed over.
+    Blank lines and empty cells are skipped.
 
     Args:
         path: the file.
@@ -83,7 +83,7 @@ def read_corpus(path: Source, language: str) -> Corpus:
 
 
 def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
-    """The sentences of some files as one corpus, called by its file, or by its language where it has several."""
+    """Read the sentences of files as one corpus, named after its file, or after its language if there are several."""
     read = [read_corpus(path, language) for path in files]
     sentences = [sentence for corpus in read for sentence in corpus]
     return Corpus(language, sentences, name=read[0].name if len(read) == 1 else language)
@@ -92,13 +92,13 @@ def joined_corpus(language: str, files: Sequence[Path]) -> Corpus:
 def read_bitexts(
     *paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None
 ) -> list[Bitext]:
-    """Every bitext the paths hold: one, or several from a folder or the hub. See the first table above.
+    """Read every bitext of the paths: one, or several from a folder or the hub. See the first table above.
 
     Args:
         paths: the files, the folder or the data set.
-        languages: the files' languages, or the columns of a table to choose, in this order.
-        links: a Pharaoh file of word links for the two languages in that order, or a file for each pair; words are
-            then what spaces separate, as in such files, unless the text has words of its own.
+        languages: the files' languages, or the columns of a table to read, in this order.
+        links: a Pharaoh file of word links for the two languages in that order, or a file for each pair; words are then
+            separated by spaces, as in such files, unless the text has its own words.
     """
     wanted = checked_codes(languages)
     require(paths, "no bitext was given; name one file a language, a table or a folder")
@@ -111,7 +111,7 @@ def read_bitexts(
 
 
 def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> ParallelTable:
-    """The text of one table, or of one file a language, whose names tell the languages where they are None."""
+    """Open one table, or one file per language; if `languages` is None, they are taken from the files' names."""
     files = tuple(file_path(path) for path in paths)
     if len(files) == 1 and not is_treebank(files[0]):
         return lines.open_table(files[0], languages)
@@ -121,7 +121,7 @@ def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> Para
     require(len(named) == len(files), f"{counts}: give one a file")
     unclear = ", ".join(file.name for file, language in zip(files, named, strict=True) if language is None)
     require(not unclear, f"the language of {unclear} does not show in the name; give the languages, such as en,nl")
-    if None not in by_name and by_name != list(named) and {*by_name} == {*named}:  # each would be taken for the other
+    if None not in by_name and by_name != list(named) and {*by_name} == {*named}:  # they would be exchanged
         raise InputError(
             f"{', '.join(map(str, files))}: by their names these are {', '.join(map(str, by_name))}, and they "
             f"were given as {', '.join(map(str, named))}; change the order of the files or of the languages"
@@ -130,7 +130,7 @@ def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> Para
 
 
 def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
-    """The one bitext the paths hold; a folder that holds several is an InputError. See `read_bitexts`.
+    """Read the only bitext of the paths; a folder with several is an InputError. See `read_bitexts`.
 
     `en, nl = read_bitext("en.txt", "nl.txt", languages=("en", "nl"))`
     """
@@ -142,7 +142,7 @@ def read_bitext(*paths: Source, languages: Sequence[str] | None = None, links: L
 
 
 def _read(text: ParallelTable, languages: Sequence[str] | None = None, links: LinkFiles | None = None) -> Bitext:
-    """The rows that have text in every one of these languages, by default in all that the files have."""
+    """Read the rows that have text in every one of these languages, by default in all languages of the files."""
     if is_treebank(text.files[0]):
         chosen = languages or text.languages
         bitext = replace(read_treebanks([text.file_of(each) for each in chosen], chosen), name=text.name)
@@ -153,7 +153,7 @@ def _read(text: ParallelTable, languages: Sequence[str] | None = None, links: Li
             if len(bitext.languages) != 2:
                 raise InputError(f"{links}: one file of links joins two languages, here are {len(bitext.languages)}")
             links = {(bitext.languages[0], bitext.languages[1]): links}
-        # Links count the file's rows, so they are attached before rows with an empty side are left out.
+        # Links refer to the file's rows, so they are attached before rows with an empty side are left out.
         corpora = []
         for corpus in bitext:
             split = [[word.span() for word in re.finditer(r"\S+", text)] for text in corpus]
@@ -165,7 +165,7 @@ def _read(text: ParallelTable, languages: Sequence[str] | None = None, links: Li
 
 
 def parallel_texts(folder: Path) -> tuple[str, list[ParallelTable]]:
-    """The parallel texts of a folder and what they are, see the second table above; without any it is an InputError."""
+    """The layout and the parallel texts of a folder, see the second table above; raises an InputError without any."""
     for kind, texts in _layouts(folder):
         if texts:
             return kind, texts
@@ -176,7 +176,7 @@ def parallel_texts(folder: Path) -> tuple[str, list[ParallelTable]]:
 
 
 def _layouts(folder: Path) -> Iterator[tuple[str, list[ParallelTable]]]:
-    """The texts that a folder has in each layout, looked for one layout after the other."""
+    """The texts of a folder in each layout, one layout after the other."""
     paths = [path for path in sorted(folder.iterdir()) if path.is_file()]
     tatoeba = []
     for path in paths:
@@ -197,9 +197,9 @@ def _layouts(folder: Path) -> Iterator[tuple[str, list[ParallelTable]]]:
 
 
 def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
-    """Every bitext of a folder that has the chosen languages; see the second table above."""
+    """Read every bitext of a folder that has the chosen languages; see the second table above."""
     kind, texts = parallel_texts(folder)
-    if kind == "tatoeba":  # pairs of English, which needs not be chosen, and another language
+    if kind == "tatoeba":  # pairs of English, which need not be chosen, and another language
         pairs = {pair.languages[1]: pair for pair in sorted(texts, key=lambda pair: pair.languages)}
         chosen = list(pairs) if languages is None else [each for each in languages if each != "en"]
         missing = [each for each in chosen if each not in pairs] if chosen else ["en"]
@@ -213,7 +213,7 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
             several = f"{folder} has several treebanks of {language} ({', '.join(files)})"
             require(len(files) == 1, f"{several}; name the files one by one")
         return [_read(texts[0], chosen)]
-    # A text answers a choice of languages when it has all of them, or when all that it has was chosen.
+    # A text fits a choice of languages if it has all of them, or if all its languages were chosen.
     choice = set(languages or ())
     fitting = [each for each in texts if not choice or choice <= {*each.languages} or choice >= {*each.languages}]
     available = ", ".join("-".join(each.languages) for each in texts)
@@ -223,7 +223,7 @@ def read_folder(folder: Path, languages: Sequence[str] | None) -> list[Bitext]:
 
 
 def read_hub(spec: str, languages: Sequence[str] | None) -> list[Bitext]:
-    """The bitexts of a hub data set that hold the chosen languages; English needs not be chosen to be a side."""
+    """Read the bitexts of a hub data set with the chosen languages; English need not be chosen."""
     name, _, split = spec.removeprefix(lines.HUB).partition("@")
     try:
         package: Any = importlib.import_module("datasets")
@@ -260,18 +260,18 @@ def _hub_split(splits: Iterable[str], spec: str, wanted: str) -> str:
 
 
 def _config_pair(text: str) -> Pair | None:
-    """The two languages a configuration's name tells: `nld-eng`, `en_nl`."""
+    """The two languages in a configuration's name: `nld-eng`, `en_nl`."""
     parts = re.split(r"[-_]", text)
     return (code(parts[0]), code(parts[1])) if len(parts) == 2 and all(map(is_code, parts)) else None
 
 
 def _is_allowed(pair: Pair, languages: Sequence[str] | None) -> bool:
-    """Whether both languages were chosen; English needs not be."""
+    """Whether both languages were chosen; English need not be."""
     return languages is None or set(pair) <= {*languages, "en"}
 
 
 def _hub_bitexts(data: Any, config: str, spec: str, languages: Sequence[str] | None) -> Iterator[Bitext]:
-    """The bitexts of one table of a data set: one for each pair that its configuration or column `lang` names."""
+    """The bitexts of one table of a data set: one for each pair in its configuration or column `lang`."""
     columns = list(data.column_names)
     named = lines.header(columns)
     if {"sentence1", "sentence2"} <= {*columns}:
@@ -284,7 +284,7 @@ def _hub_bitexts(data: Any, config: str, spec: str, languages: Sequence[str] | N
             groups.setdefault(pair, []).append((first, second))
         for pair, texts in groups.items():
             if _is_allowed(pair, languages):
-                # The caller's order where it names both, else English first, as everywhere.
+                # The caller's order if it names both, otherwise English first, as everywhere.
                 chosen = [each for each in languages or () if each in pair]
                 order = chosen if len(chosen) == 2 else sorted(pair, key=lambda each: each != "en")
                 sides = dict(zip(pair, zip(*texts, strict=True), strict=True))
@@ -309,9 +309,9 @@ def _hub_bitext(sides: Mapping[str, Iterable[str]], name: str, languages: Sequen
 
 @dataclass(frozen=True)
 class PairSource:
-    """Where pairs of two languages come from: `open()` reads them from the beginning, in order.
+    """The source of pairs of two languages: `open()` reads them from the beginning, in order.
 
-    files: what is read, empty where a `Bitext` is in memory, whose fingerprint is `mark`.
+    files: the files read, empty for a `Bitext` in memory, whose fingerprint is `mark`.
     """
 
     languages: Pair
@@ -322,12 +322,12 @@ class PairSource:
 
     @property
     def title(self) -> str:
-        """Such as `en-nl`."""
+        """The languages as a string, such as `en-nl`."""
         return "-".join(self.languages)
 
 
 def find_pairs(given: Given, *, option: str = "train") -> list[PairSource]:
-    """What the entries of an option name, see the last table above.
+    """Find the sources of pairs for the entries of an option, see the last table above.
 
     Args:
         given: an entry, entries, files by their languages, or a `Bitext`.
@@ -391,12 +391,12 @@ def _table_pairs(table: ParallelTable, languages: Pair) -> Iterator[Pair]:
 def paraphrases(bitexts: Iterable[Bitext], language: str = "en") -> Bitext:
     """A bitext of `language` and itself (`en` and `en2`): different sentences that share a translation in some bitext.
 
-    Conneau, Wu et al. (2020) compare English with English by a text and its back-translation through French. Where
-    nothing translates, a collection of translations has pairs of its own: "I am tired." and "I'm exhausted." may both
-    stand beside "Je suis fatigué.". That is looser than a back-translation, whose every sentence has one source.
+    Conneau, Wu et al. (2020) compare English with English by a text and its back-translation through French. Without a
+    translation model, a bitext itself contains such pairs: "I am tired." and "I'm exhausted." may both be paired with
+    "Je suis fatigué.". These are looser than back-translations, of which each has one source.
 
-    Sentences that differ in case, spaces and punctuation alone count as the same, and each is in at most one pair.
-    Pairs come in the order of the texts; which sentence of a pair comes first is decided by a hash of both, not by the
+    Sentences that differ only in case, spaces and punctuation count as the same, and each is in at most one pair. Pairs
+    are in the order of the texts; which sentence of a pair comes first is decided by a hash of both, independent of the
     order of a sorted file. The same texts always give the same pairs.
 
     Args:
