@@ -1,4 +1,4 @@
-"""The page of `lens`: when the next token is known, in which language the model thinks, and what it says on the way."""
+"""The page of `lens`: at which layer the next token is known, and what is predicted in which language before that."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -17,29 +17,29 @@ from isogloss.report.map_view import EMBEDDING
 TASKS = {"translation": "Translations", "cloze": "Gaps in sentences"}
 ROLES = {"target": "the word asked for", "pivot": "its translation in {}", "source": "the word given"}
 LOOKS: Mapping[str, dict[str, Any]] = {"target": {"colour": DARK}, "pivot": {"hue": 1}, "source": {"hue": 2, "dash": 1}}
-MOST_COLUMNS, MOST_LETTERS = 13, 9  # of a grid, and of what is written into a cell
+MOST_COLUMNS, MOST_LETTERS = 13, 9  # columns of a grid, and characters in a cell
 MOST_PANELS = 6
 
 
 def role(curve: Curve) -> str:
-    """Whose word a curve is of: the one asked for, the one given, or the pivot's."""
+    """The role of a curve's word: the one asked for, the one given, or the pivot's."""
     return "target" if curve.condition == curve.target else "source" if curve.condition == curve.source else "pivot"
 
 
 def word_curves(parts: Sequence[Curve], task: str) -> dict[str, Curve]:
-    """The probability of the word by layer and role, averaged over pairs of languages; empty where none was asked."""
+    """The probability of the word by layer and role, averaged over pairs of languages; empty without prompts."""
     words = grouped(select(parts, measure="word_probability", task=task), role)
     return {name: average(words[name]) for name in ROLES if name in words}
 
 
 def pivot_of(parts: Sequence[Curve]) -> str:
-    """The name of the language that no prompt shows."""
+    """The name of the pivot language, which no prompt shows."""
     codes = [part.condition for part in parts if part.measure == "word_probability" and role(part) == "pivot"]
     return language_name(codes[0]) if codes else ""
 
 
 def next_token(curve: Curve, languages: int) -> str:
-    """When the next token is known."""
+    """A sentence on the layer at which the next token is known."""
     top = curve.at[-1]
     half = next(layer for layer in curve.at if curve.readings[layer].value >= curve.readings[top].value / 2)
     over = f", averaged over {languages} languages" if languages > 1 else ""
@@ -52,7 +52,7 @@ def next_token(curve: Curve, languages: int) -> str:
 
 
 def thinking(parts: Sequence[Curve], task: str, pivot: str) -> Iterator[str]:
-    """In which language the model thinks while it is asked for a word of another."""
+    """Sentences on the language that is most probable at each layer while the prompts ask for a word of another."""
     words, leads = word_curves(parts, task), select(parts, measure="pivot_lead", task=task)
     if "target" not in words:
         return
@@ -78,7 +78,7 @@ def thinking(parts: Sequence[Curve], task: str, pivot: str) -> Iterator[str]:
 
 
 def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
-    """Words by language, the next token, and the scripts of what would be said, by layer."""
+    """Figures by layer: words by language, the next token, and the scripts of predictions."""
     words = []
     for task, title in TASKS.items():
         own = word_curves(parts, task)
@@ -106,7 +106,7 @@ def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
 
 
 def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
-    """Tokens or prompts down and layers across: what would be said, shaded by the probability of what is right."""
+    """Grids of predictions: tokens or prompts by layer, shaded by the probability of the right token."""
     drawn: list[Figure] = []
     for keys, own in cells.groupby(["data", "task", "source", "target"], sort=False):
         _, task, source, target = map(str, keys)
@@ -138,14 +138,14 @@ def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
 
 
 def _short(text: str) -> str:
-    """A piece in a cell: spaces at its ends are seen, and it is cut where it is long."""
+    """The text of a cell: leading and trailing spaces are made visible, and long texts are shortened."""
     seen = printable(text.replace("\n", "⏎"))
     seen = seen.replace(" ", "␣") if not seen.strip() else seen.strip()
     return seen if len(seen) <= MOST_LETTERS else f"{seen[: MOST_LETTERS - 1]}…"
 
 
 def table(parts: Sequence[Curve]) -> Table | None:
-    """What is known of the next token at the last layer, language by language."""
+    """The measures of the next token at the last layer by language."""
     names = ("next_token_probability", "next_token_mrr", "entropy")
     rows = []
     for source, own in grouped(select(parts, task="text"), attrgetter("source")).items():
@@ -157,7 +157,7 @@ def table(parts: Sequence[Curve]) -> Table | None:
 
 
 def view(run: RunFolder) -> View:
-    """The page: what was found, curves by layer, and grids of what would be said."""
+    """The page: findings, curves by layer, and grids of predictions."""
     parts = curves.curves(run.rows)
     tokens, pivot = select(parts, measure="next_token_probability"), pivot_of(parts)
     facts: list[Fact] = []
