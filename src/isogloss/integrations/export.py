@@ -64,7 +64,7 @@ FILE = "model.onnx"
 LARGEST = 2**31 - 2**26  # bytes of weights in one file; the limit of protobuf is 2 GiB
 INPUTS = ("input_ids", "attention_mask")
 TOLERANCE = 1e-4  # relative to the largest entry of a vector, or to 1
-LONGEST = 512  # maximum tokens of the check's sentence that is too long for the model
+LONGEST = 512  # models with at most this maximum length are also checked on a sentence that is too long
 
 
 # --- what is exported ------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def write_onnx(folder: Path, encoder: Encoder) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder, stack)
     graph = SentenceGraph(encoder).eval()
-    special = set(marks(stack.tokenizer))  # the graph is traced on sentences with content tokens
+    special = set(marks(stack.tokenizer))  # not used for tracing, which might specialise the graph to them
     ids = torch.full((2, 5), next(number for number in range(len(stack.tokenizer)) if number not in special))
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
     sizes = {0: torch.export.Dim("sentences"), 1: torch.export.Dim("tokens")}
