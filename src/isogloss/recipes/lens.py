@@ -112,8 +112,8 @@ def lens(
             about |= {"task": asked.task, "unit": "word"}
             pair = f"{asked.task} from {asked.source} to {asked.target}"
             if len(asked.prompts) < LEAST_PROMPTS:
-                words = f"{len(asked.prompts)} words can be asked for, {LEAST_PROMPTS} are the least"
-                run.note(f"{pair} was left out: {words}")
+                few = f"there are only {len(asked.prompts)} prompts, fewer than {LEAST_PROMPTS}"
+                run.note(f"{pair} was left out: {few}")
                 continue
             progress(f"asking for words: {pair}", 0, len(asked.prompts))
             if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
@@ -124,7 +124,7 @@ def lens(
                 yield read
             if lacking := sum(prompt.shots < shots for prompt in asked.prompts):
                 fewer = f"{lacking} of {len(asked.prompts)} prompts have fewer than {shots} examples"
-                run.note(f"{pair}: {fewer}, as no more words are left that do not give the answer away")
+                run.note(f"{pair}: {fewer}, since other words would give the answer away")
             if out is None or any((each["task"], each["target"]) == (asked.task, asked.target) for each in shown):
                 continue  # the page shows one source language per target
             labels = [prompt.words[asked.target][0] for prompt in asked.prompts]

@@ -189,11 +189,11 @@ def _pair_rows(
         try:
             known = known_entries([side.words for side in sides])
         except InputError as error:
-            run.note(f"{level}s of {source} and {target} are not judged: {error}")
+            run.note(f"{level}s of {source} and {target} are not evaluated: {error}")
             yield [row(name, 0.0, n=0, condition="test", **where) for name in ("coverage", "identical")]
             continue
         if known.shared:
-            why = "were not learned from: their words are looked up in the test"
+            why = "were left out of training: their source words are in the test"
             run.note(f"{known.shared:,} pairs of {known.name} {why}")
         if (STATIC, source) in spaces:  # on the same vocabularies: only words that have a vector in the model
             common = [_among(spaces[STATIC, name], side.words) for name, side in zip(languages, sides, strict=True)]
@@ -201,7 +201,7 @@ def _pair_rows(
             try:
                 matched = known_entries([side.words for side in common])
             except InputError as error:
-                run.note(f"{title} is not judged: {error}")
+                run.note(f"{title} is not evaluated: {error}")
             else:
                 yield from look_up(common, matched, {**where, **_models(common)}, run, prefix=f"{title}: ")
         yield from look_up(sides, known, where, run, stage=f"looking up {level}s in {target}")

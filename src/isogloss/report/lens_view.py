@@ -81,22 +81,22 @@ def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
     """Figures by layer: words by language, the next token, and the scripts of predictions."""
     words = []
     for task, title in TASKS.items():
-        own = word_curves(parts, task)
-        lines = [own[name].line(ROLES[name].format(pivot), **LOOKS[name]) for name in own]
-        words += [Panel(title, lines, note=f"{title}: n = {curves.span_of(own['target'].counts)}.")] if lines else []
+        roles = word_curves(parts, task)
+        lines = [roles[name].line(ROLES[name].format(pivot), **LOOKS[name]) for name in roles]
+        words += [Panel(title, lines, note=f"{title}: n = {curves.span_of(roles['target'].counts)}.")] if lines else []
     tokens = select(parts, measure="next_token_probability")
     lines = [part.line(language_name(part.source), hue=run.languages.index(part.source)) for part in tokens]
     scripts = []
     shares = grouped(select(parts, measure="script_share", task="translation"), attrgetter("target"))
     for target, asked in list(shares.items())[:MOST_PANELS]:
-        lined = [average(own).line(script) for script, own in grouped(asked, attrgetter("condition")).items()]
+        lined = [average(group).line(script) for script, group in grouped(asked, attrgetter("condition")).items()]
         scripts.append(Panel(f"asked for {language_name(target)}", lined))
-    by_word = "Probability on pieces that begin the word, averaged over pairs of languages."
-    by_script = "Probability on pieces of each script where a word is asked for; dashed: their share of the vocabulary."
+    about_words = "Probability of tokens that begin the word, averaged over pairs of languages."
+    about_scripts = "Probability of tokens of each script when asked for a word; dashed: their share of the vocabulary."
     drawn = [
-        ("lens-words", "In which language it thinks", by_word, words, "word_probability"),
+        ("lens-words", "Probability of the word by language", about_words, words, "word_probability"),
         ("lens-next", "The next token", "", [Panel("", lines)] if lines else [], "next_token_probability"),
-        ("lens-scripts", "In which script it thinks", by_script, scripts, "script_share"),
+        ("lens-scripts", "Probability by script", about_scripts, scripts, "script_share"),
     ]
     return [
         Figure(name, title, f"{printable(run.model)}. {about} {EMBEDDING}", panels, xlabel="layer", measure=measure)
@@ -113,20 +113,20 @@ def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
         shown = curves.spread(sorted(own["layer"].unique()), most=MOST_COLUMNS)
         lines = []
         for (_, label), line in own[own["layer"].isin(shown)].groupby(["item", "label"], sort=False):
-            said = tuple(_short(text) for text in line["said"])
-            lines.append(Line(_short(str(label)), line["layer"].tolist(), line["value"].tolist(), texts=said))
+            texts = tuple(map(_short, line["said"]))
+            lines.append(Line(_short(str(label)), line["layer"].tolist(), line["value"].tolist(), texts=texts))
         if task == "text":
             title = f"{language_name(source)}, a sentence"
-            note = "Rows: the tokens of a sentence, each as what follows. Cells: what the model would say."
+            note = "Rows: the tokens of a sentence, which are to be predicted. Cells: the most probable token."
         else:
             pair = language_name(target) if task == "cloze" else f"{language_name(source)} to {language_name(target)}"
-            title, note = f"{TASKS[task]}, {pair}", "Rows: the words asked for. Cells: what the model would say."
+            title, note = f"{TASKS[task]}, {pair}", "Rows: the words asked for. Cells: the most probable token."
         drawn.append(
             Figure(
                 "-".join(filter(None, ("lens-grid", task, source, target))),
                 title,
-                f"{printable(model)}. {note} Shades: the probability of what is right. {EMBEDDING}",
-                [Panel("", lines, note=f"{note} Shades: the probability of what is right.")],
+                f"{printable(model)}. {note} Shades: the probability of the right token. {EMBEDDING}",
+                [Panel("", lines, note=f"{note} Shades: the probability of the right token.")],
                 xlabel="layer",
                 ylabel="token" if task == "text" else "word",
                 section="lens-grid",
