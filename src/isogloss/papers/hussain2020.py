@@ -306,9 +306,9 @@ def falls(results: Results) -> Iterator[Contrast]:
     "above the others and ends below.",
 )
 def crossed(results: Results) -> Iterator[Contrast]:
-    """The ratio of what is tuned on to the others: above 1 at first, below 1 at the end.
+    """The ratio of the target's perplexity to that of the others: above 1 at the start, below 1 at the end.
 
-    The paper's claim is per token; per character it is said beside, and judges nothing.
+    The paper's claim is per token; the result per character is added to the words, but not judged.
     """
     told: dict[str, str] = {}  # description of the curves by unit
     for unit in UNITS[::-1]:

@@ -343,8 +343,8 @@ def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
         side = text[train.language].sentences if train.language in text.languages else []
         if same := sum(sentence in tuned for sentence in side):
             notes.append(
-                f"{same:,} of {len(side):,} sentences of {text.name} ({train.language}) are tuned on, too: "
-                "retrieval there is not of new text"
+                f"{same:,} of {len(side):,} sentences of {text.name} ({train.language}) are also in the training text: "
+                "retrieval there is not on new text"
             )
     return notes
 

@@ -293,7 +293,7 @@ def last_line(log: Path) -> str:
 
 
 def _failure(job: Job, text: str) -> Failure:
-    """The failure of a job that had no process of its own; the text is written to its log."""
+    """The failure of a job without a separate process; the text is written to its log."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     job.log.write_text(f"{text.strip()}\n", encoding="utf-8")
     return job, last_line(job.log)

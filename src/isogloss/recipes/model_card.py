@@ -72,7 +72,7 @@ def perplexity_lines(rows: Sequence[Row]) -> list[str]:
     table = frame(rows)
     table = table[table["measure"] == "perplexity"].sort_values("step", kind="stable")
     if table.empty:
-        return ["None was kept."]
+        return ["No perplexity was measured."]
     lines, rising = [], []
     for language, readings in table.groupby("target", sort=False):
         last, curve = readings.groupby("unit")["value"].last(), readings[readings["unit"] == "character"]

@@ -37,9 +37,9 @@ MASK_SHARE = 0.15  # share of the tokens to predict, as in BERT
 LEAST_HELD_OUT = 64  # with fewer tokens of held-out text, perplexity is not measured
 SPACES = {
     "joint": ", of all languages together",
-    "union": ", a tokenizer each; pieces spelled alike are one",
-    "prefix": ", a tokenizer each; no piece is shared",
-    "own": " each, a tokenizer and embeddings for every language",
+    "union": ", one tokenizer per language; identical tokens are shared",
+    "prefix": ", one tokenizer per language; no tokens are shared",
+    "own": " per language, with separate tokenizers and embeddings",
 }
 
 
@@ -256,7 +256,7 @@ def write_cards(
     vocabulary += ", extra anchors" if "extra anchors" in packed.facts else ""
     causal = trainable_family(next(iter(models.models.values())).config).kind == "decoder"
     predicted = f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
-    predicted = "every token, from those before it" if causal else predicted + ("; words whole" if whole_words else "")
+    predicted = "every token, from those before it" if causal else predicted + ("; whole words" if whole_words else "")
     facts = {
         "weights": sum(weight.numel() for weight in models.models.parameters()),
         "vocabulary": vocabulary,
@@ -271,7 +271,7 @@ def write_cards(
         "seed": settings.seed,
     }
     if models.next_sentence is not None:
-        facts["next sentence"] = "learned besides, from pairs half of which are no neighbours; its head is not kept"
+        facts["next sentence"] = "also trained, on pairs half of which do not belong together; its head is not saved"
     table = []
     for language, stream in packed.train.items():
         files, held = packed.facts["text"][language], packed.held_out.get(language)
