@@ -136,7 +136,7 @@ def option_table(words: Sequence[str]) -> str:
     >>> print(option_table(["report"]))
     | option | default | what it does |
     |---|---|---|
-    | `--out` | | where the page goes; default: into the first run |
+    | `--out` | | path of the page; default: in the first run folder |
     | `--quiet` | | no progress bars |
     """
     from isogloss.cli import find_command

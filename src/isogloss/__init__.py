@@ -19,7 +19,7 @@ from typing import Any
 
 from isogloss.recipes import RECIPES
 
-# The stub declares every public name once, for editors, type checkers and the loading below.
+# The stub declares every public name once, for editors, type checkers and the lazy loading below.
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_bytes())
 _HOME = {name.name: node.module for node in _STUB.body if isinstance(node, ast.ImportFrom) for name in node.names}
 _HOME |= {name: f"isogloss.recipes.{name}" for name in RECIPES}
@@ -43,7 +43,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """The package, in which `vectors` is the function, although a room of the house has the same name."""
+    """The package, in which `vectors` is the function, although a subpackage has the same name."""
 
     @property
     def vectors(self) -> Any:
@@ -51,8 +51,8 @@ class _Package(ModuleType):
         return import_module("isogloss.vectors.extract").vectors
 
     @vectors.setter
-    def vectors(self, room: ModuleType) -> None:
-        """The import system would put the room here."""
+    def vectors(self, package: ModuleType) -> None:
+        """Ignore the subpackage, which the import system would set here."""
 
 
 sys.modules[__name__].__class__ = _Package

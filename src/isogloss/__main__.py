@@ -1,4 +1,4 @@
-"""`python -m isogloss` is the command line."""
+"""`python -m isogloss` runs the command line."""
 
 from isogloss.cli import main
 

@@ -1,7 +1,7 @@
-"""The command line: every recipe's signature is its command, and every mistake is one sentence.
+"""The command line: every recipe's signature defines its command, and every error is one sentence.
 
-Nothing is imported before a command needs it, so `isogloss --help` and `isogloss --version` answer at once. Exit codes:
-0 done, 1 the machine failed (a full disk), 2 something given cannot be used, 130 interrupted, 143 terminated.
+Modules are imported only when a command needs them, so `isogloss --help` and `isogloss --version` are fast. Exit codes:
+0 success, 1 failure of the machine (a full disk), 2 invalid input, 130 interrupted, 143 terminated.
 """
 
 import ast
@@ -25,22 +25,22 @@ from isogloss.progress import bar
 from isogloss.recipes import RECIPES
 
 INTERRUPTED = 130
-UNKNOWN = 70  # the exit code of a mistake that nobody foresaw
-DEBUG = "ISOGLOSS_DEBUG"  # where this variable is set, a mistake is told with its traceback
+UNKNOWN = 70  # the exit code of an unexpected error
+DEBUG = "ISOGLOSS_DEBUG"  # if this variable is set, errors are shown with their traceback
 STOPPED = {INTERRUPTED: "interrupted", 143: "terminated"}  # exit codes of a command that was stopped
 PLAIN: dict[str, Any] = {"add_completion": False, "pretty_exceptions_enable": False, "rich_markup_mode": None}
 DataFolder = Annotated[str | None, typer.Option("--data", envvar="ISOGLOSS_DATA", help="folder of data sets")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="no progress bars", rich_help_panel="Run folder")]
 
 
-# --- commands that are made when they are asked for ------------------------------------------------------------------
+# --- commands that are created when they are called ------------------------------------------------------------------
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help is plain text in sections: at 80 columns a table would cut the names of options."""
+    """A command whose help is plain text in sections: in a table of 80 columns, names of options would be cut."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and options, those of a panel below its title."""
+        """Write the arguments and options, grouped by the titles of their panels."""
         sections: dict[str, list[Any]] = {}
         for parameter in self.get_params(ctx):
             kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
@@ -52,23 +52,23 @@ class PlainCommand(TyperCommand):
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are made when one is called; its help needs their names and first lines alone.
+    """A group whose commands are created when they are called; its help only needs their names and first lines.
 
-    `entries` maps the name of a command to its first line and the function that makes it.
+    `entries` maps the name of a command to the first line of its help and the function that creates it.
     """
 
     entries: Mapping[str, tuple[str, Callable[[], Any]]] = {}
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """The names in their order."""
+        """The names of the commands in order."""
         return list(self.entries)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """What the help shows of a command: its name and its first line."""
+        """A command with its name and first line, for the help of the group."""
         return TyperCommand(cmd_name, short_help=self.entries[cmd_name][0]) if cmd_name in self.entries else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that is called."""
+        """Create the command that is called."""
         if args and args[0] in self.entries:
             return args[0], self.entries[args[0]][1](), args[1:]
         return super().resolve_command(ctx, args)
@@ -81,19 +81,19 @@ def lazy_group(entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, 
 
 
 def command_of(function: Callable[..., None], name: str) -> Any:
-    """A function with typer's annotations as a command."""
+    """A command from a function with typer's annotations."""
     single = typer.Typer(**PLAIN)
     single.command(name, cls=PlainCommand)(function)
     return typer.main.get_command(single)
 
 
 def plain_entry(name: str, function: Callable[..., None]) -> tuple[str, Callable[[], Any]]:
-    """The entry of a function with typer's annotations in a lazy group: its first line, and how the command is made."""
+    """The entry of a function in a lazy group: its first line, and the function that creates the command."""
     return (function.__doc__ or "").partition("\n")[0], partial(command_of, function, name)
 
 
 def papers() -> dict[str, str]:
-    """The papers by name, each with the first line of its file; none of them is imported."""
+    """The first line of each paper's module by the paper's name, without importing it."""
     files = sorted((Path(__file__).parent / "papers").glob("*[0-9].py"))
     return {file.stem: (ast.get_docstring(ast.parse(file.read_bytes())) or "").partition("\n")[0] for file in files}
 
@@ -105,7 +105,7 @@ def with_parameters(
     run.__signature__ = inspect.Signature(list(parameters))  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     parts = inspect.cleandoc(text or "").partition("\n\n>>>")[0].split("\n\n")
-    # An example is one line whatever its length, so that it can be pasted.
+    # An example is always one line, so that it can be copied.
     run.__doc__ = "\n\n".join(
         "\b\n" + " ".join(part.split()) if part.startswith("Example:") else part for part in parts
     )
@@ -113,12 +113,12 @@ def with_parameters(
 
 
 def keyword(name: str, annotation: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    """A parameter that is given by its name."""
+    """A keyword-only parameter."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
 def option_parameters(options: Mapping[str, Any]) -> list[inspect.Parameter]:
-    """Typer's parameters for what a function declares: the types that the command line reads, help and panels."""
+    """Typer's parameters for the options of a function, with the types of the command line, help and panels."""
     parameters = []
     for name, option in options.items():
         annotation: Any = DataFolder
@@ -145,11 +145,11 @@ def carry_out(
     quiet: bool,
     report: bool = True,
 ) -> None:
-    """Do work in a run folder, draw its page and say what came out; of jobs that failed it is said last.
+    """Run `work` in a run folder, draw its page and print the findings; failures of jobs are raised last.
 
-    work: `work(out=folder, resume=resume)` returns the table. usual: the folder where `out` names none.
-    sentences: what to say of the table, by default the verdict on the run. report: whether the page is drawn, where the
-    packages for that are installed.
+    work: `work(out=folder, resume=resume)` returns the table. usual: the default folder. sentences: returns the
+    sentences to print for a table, by default the verdict of the run. report: whether to draw the page, if the packages
+    for it are installed.
     """
     from isogloss.report import can_draw, verdict, write_page
     from isogloss.runs.run import check_folder, is_first_process, read_facts, read_rows
@@ -182,13 +182,13 @@ def carry_out(
 
 
 def recipe_parameters(recipe: Any) -> list[inspect.Parameter]:
-    """The parameters of a recipe's command: its own, and those of the run folder."""
+    """The parameters of a recipe's command: those of the recipe, and those of the run folder."""
     folder = {name: recipe.options[name] for name in ("out", "resume")}
     return [*option_parameters({**recipe.parameters, **folder}), keyword("quiet", Quiet, False)]
 
 
 def recipe_command(name: str) -> Any:
-    """Make the command of a recipe from its signature."""
+    """Create the command of a recipe from its signature."""
     from isogloss.recipes.recipe import find_recipe
 
     recipe = find_recipe(name)
@@ -198,17 +198,17 @@ def recipe_command(name: str) -> Any:
         carry_out(partial(recipe.run, given), Path("runs") / name, out=out, resume=resume, quiet=quiet)
 
     first, *rest = recipe_parameters(recipe)
-    more = typer.Argument(help="more models, to be compared on the same text")
+    more = typer.Argument(help="further models to compare on the same text")
     several = [keyword("more", Annotated[list[str], more], [])] if next(iter(recipe.options.values())).several else []
     return with_parameters(run, [first, *several, *rest], name, recipe.call.__doc__)
 
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and what it costs; run nothing")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and how long it takes; run nothing")]
 RUN_ONLY = ("out", "resume", "quiet")
 
 
 def sweep_command(name: str) -> Any:
-    """Make a command of a recipe over a grid: its options, none of them required, and those of a sweep."""
+    """Create the command that sweeps a recipe over a grid: the recipe's options, all optional, and those of a sweep."""
     from isogloss.recipes.recipe import find_recipe, options_of
     from isogloss.recipes.sweep import plan_sweep, sweep
 
@@ -216,7 +216,7 @@ def sweep_command(name: str) -> Any:
     shared = {each: option for each, option in options_of(sweep).items() if option.help}
     parameters = []
     for each in (*recipe_parameters(recipe), *option_parameters(shared)):
-        if each.default is each.empty:  # it may be left out: the grid may have it
+        if each.default is each.empty:  # optional here, since the grid may have it
             kind: Any = each.annotation.__origin__ | None
             each = keyword(each.name, Annotated[(kind, *each.annotation.__metadata__)], None)
         parameters.append(each)
@@ -242,7 +242,7 @@ def sweep_command(name: str) -> Any:
 
 
 def reproduce_command(name: str) -> Any:
-    """Make the command of a paper: the options of `reproduce`, and those that this paper alone has."""
+    """Create the command of a paper: the options of `reproduce`, and those of this paper."""
     from isogloss.papers.paper import find, reproduce
     from isogloss.recipes.recipe import options_of
 
@@ -252,10 +252,10 @@ def reproduce_command(name: str) -> Any:
     parameters = [
         *option_parameters(shared | special),
         keyword("out", Annotated[str | None, typer.Option(help="run folder; default runs/PAPER-SCALE")], None),
-        keyword("resume", Annotated[bool, typer.Option("--resume", help="go on with a run that was stopped")], False),
+        keyword("resume", Annotated[bool, typer.Option("--resume", help="resume an unfinished run")], False),
         keyword("quiet", Quiet, False),
         keyword("dry_run", DryRun, False),
-        keyword("report", Annotated[bool, typer.Option("--report/--no-report", help="draw it")], True),
+        keyword("report", Annotated[bool, typer.Option("--report/--no-report", help="draw the report")], True),
     ]
 
     def run(dry_run: bool, **given: Any) -> None:
@@ -273,7 +273,7 @@ def reproduce_command(name: str) -> Any:
         how = {each: given[each] for each in (*RUN_ONLY, "report")}
         carry_out(work, usual, lambda table: [f"{part}\n" for part in summary(paper, table)], **how)
 
-    text = f"{paper.about}\n\nRun what the paper ran, and set its published numbers beside the measured ones.\n\n"
+    text = f"{paper.about}\n\n{REPRODUCE}\n\n"
     return with_parameters(run, parameters, name, f"{text}Example: isogloss reproduce {name} --scale smoke")
 
 
@@ -282,10 +282,10 @@ def reproduce_command(name: str) -> Any:
 
 def report_command(
     runs: Annotated[list[Path], typer.Argument(help="run folders", metavar="RUN...")],
-    out: Annotated[Path | None, typer.Option(help="where the page goes; default: into the first run")] = None,
+    out: Annotated[Path | None, typer.Option(help="path of the page; default: in the first run folder")] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Make the report of a run again, or one page over several runs.
+    """Write the report of a run again, or one page for several runs.
 
     Example: isogloss report runs/mini runs/mbert --out both.html
     """
@@ -297,7 +297,7 @@ def report_command(
 
 
 def export_command() -> Any:
-    """Make the command of `ig.export` from its signature."""
+    """Create the command of `ig.export` from its signature."""
     from isogloss.integrations.export import export
     from isogloss.recipes.recipe import options_of
 
@@ -314,7 +314,7 @@ def export_command() -> Any:
             typer.echo(f"checked: its vectors differ from isogloss' by {done.difference:.1g} at most")
         typer.echo(f"folder: {Path(done.folder)}")
 
-    model = typer.Argument(help="mini, a folder, a hub id, or a run folder that holds model/")
+    model = typer.Argument(help="mini, a folder, a hub id, or a run folder with a subfolder model")
     parameters = [
         keyword("model", Annotated[str, model]),
         keyword("folder", Annotated[str, typer.Argument(help="folder to write")]),
@@ -326,7 +326,7 @@ def export_command() -> Any:
 
 
 def data_list(data: DataFolder = None) -> None:
-    """What the data folder holds.
+    """List the data sets in the data folder.
 
     Example: isogloss data list --data ~/data
     """
@@ -351,7 +351,7 @@ def data_list(data: DataFolder = None) -> None:
 
 
 def data_check(data: DataFolder = None) -> None:
-    """Read every file of the data folder and name what is wrong, by file and line; exits with 1 if anything is.
+    """Read all files of the data folder and list errors by file and line; exits with 1 if there are any.
 
     Example: isogloss data check --data ~/data
     """
@@ -371,7 +371,7 @@ def data_check(data: DataFolder = None) -> None:
 
 
 SWEEP = "Run a recipe with every combination of some arguments' values; one table at the end."
-REPRODUCE = "Run what a paper ran, and set its published numbers beside the measured ones."
+REPRODUCE = "Reproduce the experiments of a paper, with its published numbers beside the measured ones."
 DATA = "Data sets in a folder (--data or ISOGLOSS_DATA)."
 sweep_app = lazy_group({name: (text, partial(sweep_command, name)) for name, text in RECIPES.items()}, SWEEP)
 reproduce_app = lazy_group(
@@ -398,7 +398,7 @@ app = lazy_group(
 def top(
     version: Annotated[bool, typer.Option("--version", help="print the version")] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="show where a mistake came from, as ISOGLOSS_DEBUG=1 does")
+        bool, typer.Option("--debug", help="show the traceback of an error, as ISOGLOSS_DEBUG=1 does")
     ] = False,
 ) -> None:
     """Maps the languages inside a transformer: at which layer they meet, and how training moves them."""
@@ -412,7 +412,7 @@ def top(
 
 
 def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
-    """The command that a command line names, without `isogloss`, and the words that are left for it."""
+    """The command for the words of a command line after `isogloss`, and its remaining words."""
     command, rest = typer.main.get_command(app), list(words)
     while isinstance(command, LazyGroup):
         _, command, rest = command.resolve_command(None, rest)
@@ -420,16 +420,16 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 
 
 def main() -> None:
-    """Run the command line; a mistake is one sentence on standard error and a non-zero exit."""
-    # oneDNN keeps what it makes for each shape of a tensor, up to 1,024. Batches of text have ever new shapes, and what
-    # is kept lies between their tensors on the heap, so that their memory cannot be used again: it grew with the text.
+    """Run the command line; an error is one sentence on standard error and a non-zero exit code."""
+    # oneDNN caches primitives for up to 1,024 shapes of tensors. Batches of text have ever new shapes, and the cached
+    # objects fragment the heap between their tensors, so that memory grew with the text.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
     # Threads that wait for each other keep their cores busy. If other programs use all cores, the thread that is waited
     # for cannot run meanwhile: beside two trainings on two cores, the demo took three times as long.
     if hasattr(os, "getloadavg") and os.getloadavg()[0] >= (os.cpu_count() or 1):
         os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     try:
-        # Schedulers end a command with SIGTERM; as an interrupt, it closes what is open.
+        # Schedulers end a command with SIGTERM; handled like an interrupt, it closes what is open.
         with ended_in_order():
             code = app(standalone_mode=False)
         sys.exit(code if isinstance(code, int) else 0)
@@ -443,8 +443,8 @@ def main() -> None:
         what = _afterwards("what was measured is kept, --resume goes on")
         _fail(f"could not read or write{where}: {reason}{what}", 1)
     except (KeyboardInterrupt, typer.Abort, SystemExit) as stop:
-        ended = stop.code if isinstance(stop, SystemExit) else INTERRUPTED  # the parser may end so by itself, too
-        if isinstance(stop.__cause__, EOFError):  # which the parser takes for a person's
+        ended = stop.code if isinstance(stop, SystemExit) else INTERRUPTED  # the parser also raises SystemExit
+        if isinstance(stop.__cause__, EOFError):  # the parser takes it for an abort by the user
             _fail(f"a file ended too early ({stop.__cause__}){_afterwards('--resume goes on where it can')}", 1)
         if not isinstance(ended, int) or ended not in STOPPED:
             raise
@@ -458,7 +458,7 @@ def main() -> None:
                 UNKNOWN,
             )
         sentence, context = str(error.format_message()), getattr(error, "ctx", None)
-        if not sentence:  # help was shown, as for no arguments at all
+        if not sentence:  # help was shown, as without any arguments
             sys.exit(2)
         if sentence.startswith("No such command") and context is not None:
             sentence = f"{sentence.rstrip('.')}; there is {', '.join(context.command.list_commands(context))}"
@@ -466,7 +466,7 @@ def main() -> None:
 
 
 def _afterwards(resumed: str) -> str:
-    """What a stop leaves: a folder of an export appears whole or not at all, and some commands have no --resume."""
+    """The end of the message for a stopped command: exports are atomic, and some commands have no --resume."""
     endings = {"export": "; nothing was left behind", "report": "; the rows are as they were", "data": ""}
     return endings.get("".join(sys.argv[1:2]), f"; {resumed}")
 
@@ -479,7 +479,7 @@ def _fail(sentence: str, code: int) -> NoReturn:
 
 
 def _default_folder(folder: Path, *, resume: bool) -> Path:
-    """`folder`, or the first of folder-2, folder-3 ... that is not there yet; to resume, the last that is."""
+    """`folder`, or the first of folder-2, folder-3 ... that does not exist yet; to resume, the last existing one."""
     numbered = [folder, *(folder.with_name(f"{folder.name}-{number}") for number in range(2, 10_000))]
     free = next(number for number, path in enumerate(numbered) if not path.exists())
     if resume and free == 0:

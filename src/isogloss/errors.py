@@ -1,7 +1,7 @@
-"""The one exception a user's input can raise, and how a signal ends a process in order.
+"""The exception for invalid user input, and orderly exits on signals.
 
-Every sentence says what was wrong, where (file and line), what was expected and what to do. The command line shows
-it without a traceback and exits with code 2.
+Every message says what was wrong, where (file and line), what was expected and what to do. The command line shows it
+without a traceback and exits with code 2.
 """
 
 import os
@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from threading import Timer, current_thread, main_thread
 from typing import Any, NoReturn
 
-MOST = 600  # characters of a sentence
+MOST = 600  # maximum number of characters of a message
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used; the message is one clear sentence, however long what it quotes is."""
+    """Invalid user input; the message is one clear sentence, shortened if it quotes long text."""
 
     def __init__(self, sentence: str) -> None:
         cut = len(sentence) > MOST
@@ -24,20 +24,20 @@ class InputError(ValueError):
 
 
 class JobsFailed(InputError):
-    """Some jobs of a sweep or a reproduction failed; what the others found is in their folders."""
+    """Some jobs of a sweep or a reproduction failed; the results of the others are in their folders."""
 
 
 def require(condition: object, sentence: str) -> None:
-    """Raise the sentence as an InputError unless the condition holds: what a function asks of what it is given."""
+    """Raise an InputError with this sentence unless the condition holds."""
     if not condition:
         raise InputError(sentence)
 
 
 @contextmanager
 def readable(path: object, wrong: str, remedy: str) -> Iterator[None]:
-    """What goes wrong in the block, in whatever library, means that a file is missing, cut short or foreign.
+    """Turn any error in the block into an InputError about a missing, incomplete or invalid file.
 
-    The sentence says which, what is wrong with it, why, and what to do: `data.npy holds no text (it is empty); ...`.
+    The message has the path, what is wrong, why, and what to do, as in `data.npy holds no text (it is empty); ...`.
     """
     try:
         yield
@@ -50,31 +50,31 @@ def readable(path: object, wrong: str, remedy: str) -> Iterator[None]:
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Inside the block SIGTERM and Ctrl-C end this process in order, and the processes that it started with it.
+    """Inside the block, SIGTERM and Ctrl-C end this process and its children in an orderly way.
 
-    Python raises what a signal means wherever it happens to be. Compiled code that was importing something turns that
-    into an error of its own, and a destructor drops it: the first is told as the signal, the second sends it again.
+    Python raises the exception of a signal at an arbitrary point. Compiled code that is importing a module turns it
+    into another error, and a destructor drops it: the former is replaced by the signal, the latter is sent again.
     """
-    if current_thread() is not main_thread():  # only that one may say what signals do
+    if current_thread() is not main_thread():  # only the main thread may set signal handlers
         yield
         return
-    came = list[int]()
+    received = list[int]()
 
     def end(number: int, _: Any) -> NoReturn:
-        came[:] = [number]
+        received[:] = [number]
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     def dropped(unraisable: Any) -> None:
-        lost = came and issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit))
-        Timer(0.1, os.kill, (os.getpid(), came[0])).start() if lost else hook(unraisable)
+        lost = received and issubclass(unraisable.exc_type, (KeyboardInterrupt, SystemExit))
+        Timer(0.1, os.kill, (os.getpid(), received[0])).start() if lost else hook(unraisable)
 
     hook, sys.unraisablehook = sys.unraisablehook, dropped
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     except Exception:
-        if came:
-            end(came[0], None)
+        if received:
+            end(received[0], None)
         raise
     finally:
         sys.unraisablehook = hook

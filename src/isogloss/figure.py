@@ -1,11 +1,11 @@
-"""The one figure spec and the one table spec: what is shown, as data.
+"""Specifications of figures and tables as data.
 
 Papers and the views of commands describe figures and tables with these records; `report` draws a figure twice, with
 matplotlib for PNG and SVG and as a chart on the page, and shows a table on the page and in a terminal.
 
-Colours are the Okabe-Ito palette, which people with the common colour blindnesses can tell apart; its yellow is left
-out, being too pale for a point on white. Seven colours meet eight shapes, so the first 56 languages all differ, and
-the first seven differ in both.
+Colours are those of the Okabe-Ito palette, which is safe for common colour blindness, without its yellow, which is too
+pale on white. Seven colours are combined with eight shapes, so the first 56 languages all differ, and the first seven
+differ in both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,28 +21,28 @@ GRIDS = ("step-grid", "heat-map", "matrix", "lens-grid")  # sections of grids
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: a value at every step, where a step is whatever lies on the horizontal axis (layers, updates, plans).
+    """A curve: a value at every step, which is a position on the horizontal axis (a layer, an update, a plan).
 
     Attributes:
-        label: what the legend calls it.
-        steps: positions on the horizontal axis, rising.
-        value: as many values; NaN where there is none.
-        low: the lower ends of the band, empty or as many as values; NaN where there is none.
-        high: the upper ends.
-        floor: what chance gives at every step, empty where that is unknown.
-        n: the items behind every value, or behind all of them; 0 where unknown.
-        members: of how many curves it is the mean.
-        dots: whether its points are not joined, such as published numbers.
-        hue: the number of its colour; its position in the panel where there is none.
-        colour: its colour, where it has one of its own.
-        dash: the kind of its dashes, 0 for none.
-        thick: whether it stands for the whole panel, such as a mean among its members.
-        faint: whether it is drawn thin and without a band, as a member of a mean.
-        band: whether its interval is drawn as a band; it can always be read off.
-        best: the step that is marked with a ring.
-        code: tells it from other lines of its panel, and finds the same line of another run; its label where empty.
-        cell: the row and the column of its cell in a matrix.
-        texts: in a grid, what stands in its cells in place of the values, one a step.
+        label: Label in the legend.
+        steps: Positions on the horizontal axis, ascending.
+        value: A value for each step; NaN if there is none.
+        low: Lower ends of the band, for each step or empty; NaN if there is none.
+        high: Upper ends of the band.
+        floor: Chance level at each step; empty if unknown.
+        n: Number of items of each value, or of all of them; 0 if unknown.
+        members: Number of curves of which it is the mean.
+        dots: Whether its points are not joined, as for published numbers.
+        hue: Index of its colour; by default its position in the panel.
+        colour: Its colour, if it is not determined by `hue`.
+        dash: Dash style, 0 for a solid line.
+        thick: Whether it is the main line of the panel, such as a mean among its members.
+        faint: Whether it is drawn thin and without a band, as a member of a mean.
+        band: Whether its interval is drawn as a band; the page always shows it as a number.
+        best: The step that is marked with a ring.
+        code: Identifies the line in its panel, and the same line of another run; by default the label.
+        cell: The row and the column of its cell in a matrix.
+        texts: In a grid, the text of its cells instead of the values, one per step.
     """
 
     label: str
@@ -71,15 +71,15 @@ class Panel:
     """Curves that share axes.
 
     Attributes:
-        title: what it is called beside the title of its figure.
-        lines: the curves; in a figure of shades each is a row of cells, the first on top, and in a matrix a cell.
-        marks: steps with a thin line, such as the ends of epochs.
-        floor: what chance gives, a dashed line.
-        references: values that are drawn as level lines, by name.
-        choice: which entry of every menu of the figure shows this panel, such as {"Layer": "8"}; empty: always shown.
-        note: what stands behind the curves, in words.
-        log: whether its vertical axis counts in factors, where the figure's does not.
-        xlabel: the name of its horizontal axis, where it differs from the figure's.
+        title: Title of the panel, in addition to that of its figure.
+        lines: The curves; in a heat map each is a row of cells, the first on top, and in a matrix a cell.
+        marks: Steps with a thin vertical line, such as the ends of epochs.
+        floor: Chance level, drawn as a dashed line.
+        references: Values that are drawn as level lines, by name.
+        choice: The entry of each menu that shows this panel, such as {"Layer": "8"}; empty: always shown.
+        note: A note on the curves.
+        log: Whether its vertical axis is logarithmic, if the figure's is not.
+        xlabel: Label of its horizontal axis, if it differs from the figure's.
     """
 
     title: str
@@ -98,23 +98,22 @@ class Figure:
     """Panels with a title and a caption, drawn as files and on the page.
 
     Attributes:
-        name: the name of its file, and what figures of several runs are matched by on one page.
-        title: what it shows.
-        caption: what a reader of the file must know.
-        panels: what is drawn.
-        ylabel: the name of the vertical axis.
-        reach: the span of the vertical axis of every panel, 0 for each its own.
-        log: whether the vertical axis counts in factors.
-        xlabel: the name of the horizontal axis.
-        ticks: what stands at positions of the horizontal axis, where numbers would not say it.
-        section: the id of the page's section that it belongs to. In `step-grid`, `heat-map` and `lens-grid` it is a
-            grid, a line a row and a step a column; in `matrix` a line is a cell, of which the value at the chosen
-            layer is shown.
-        measure: what is measured, where that is one thing: it tells what is better, and the axis.
-        chosen: the entries of the menus that are chosen at first, and that the files show.
-        columns: how many panels stand side by side, those of a column with one vertical axis; 0 lets the number of
-            panels decide.
-        page_only: whether it is drawn on the page and not as a file.
+        name: Name of its file; figures of several runs on one page are matched by it.
+        title: Title.
+        caption: Caption of the file.
+        panels: The panels.
+        ylabel: Label of the vertical axis.
+        reach: Range of the vertical axis in every panel; 0 for separate ranges.
+        log: Whether the vertical axis is logarithmic.
+        xlabel: Label of the horizontal axis.
+        ticks: Labels at positions of the horizontal axis, instead of numbers.
+        section: Id of its section on the page. In `step-grid`, `heat-map` and `lens-grid` it is a grid with a row per
+            line and a column per step; in `matrix` a line is a cell, of which the value at the chosen layer is shown.
+        measure: The measure, if there is only one; it determines the axis and which direction is better.
+        chosen: The initial entries of the menus, which the files show.
+        columns: Number of panels side by side, with a shared vertical axis in each column; 0: chosen by the number of
+            panels.
+        page_only: Whether it is drawn only on the page and not as a file.
     """
 
     name: str
@@ -135,7 +134,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """A title, the heads of the columns, rows of as many cells, and notes below."""
+    """A table: title, column heads, rows with a cell per column, and notes below."""
 
     title: str
     columns: Sequence[str]
@@ -144,7 +143,7 @@ class Table:
 
 
 def as_text(table: Table) -> str:
-    """The table as lines of text; the first column to the left, the others to the right.
+    """The table as lines of text; the first column is left-aligned, the others right-aligned.
 
     >>> print(as_text(Table("Table 0", ["step", "value"], [["1", "2.50"], ["501", "12.50"]])))
     Table 0
@@ -159,7 +158,7 @@ def as_text(table: Table) -> str:
 
 
 def number(value: float | None) -> str:
-    """Three digits or more, thousands apart; a dash for what is not there.
+    """A number with at least three digits and thousands separators; a dash for None or NaN.
 
     >>> number(7.342), number(23.5), number(1234.4), number(0.01234), number(None)
     ('7.34', '23.5', '1,234', '0.0123', '–')
@@ -182,7 +181,7 @@ def percent(value: float) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference of shares in points, with a sign.
+    """A difference of shares in percentage points, with a sign.
 
     >>> signed(0.0123), signed(-0.2)
     ('+1.2', '-20.0')
@@ -191,7 +190,7 @@ def signed(value: float) -> str:
 
 
 def span(values: Iterable[float]) -> str:
-    """Whole numbers as their range, or the one that they all are.
+    """The range of whole numbers, or the only number if all are equal.
 
     >>> span([1500, 90, 200]), span([8, 8])
     ('90 to 1,500', '8')
@@ -201,7 +200,7 @@ def span(values: Iterable[float]) -> str:
 
 
 def file_name(measure: str) -> str:
-    """A measure's name in the name of a file.
+    """A measure's name as part of a file name.
 
     >>> file_name("p@1"), file_name("word_agreement")
     ('retrieval', 'word-agreement')

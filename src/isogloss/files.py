@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all: written beside their place, flushed to disk, then moved there."""
+"""Atomic writing of files and folders: written to a temporary name, flushed to disk, then moved to their place."""
 
 import os
 import platform
@@ -11,19 +11,19 @@ from zlib import crc32
 
 from filelock import FileLock
 
-_MARK = crc32(platform.node().encode()) % 10**6  # machines that share a disk may have processes of the same number
+_MARK = crc32(platform.node().encode()) % 10**6  # process ids may coincide on machines that share a disk
 
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A name to write to inside the block; afterwards it is moved to `path`. On any error `path` stays as it was."""
+    """A temporary path to write to inside the block; it is then moved to `path`, which any error leaves unchanged."""
     beside = path.with_name(f".{path.name}.{_process()}.part")
     try:
         with _as_os_error(path):
             yield beside
         with beside.open("rb") as file:
             os.fsync(file.fileno())
-        beside.chmod(0o644)  # some writers make files only their owner can read
+        beside.chmod(0o644)  # some writers make files that only their owner can read
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
@@ -31,9 +31,9 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def one_at_a_time(path: Path) -> Iterator[None]:
-    """Let one process at a time into the block, by a lock beside `path`; others wait until it is out, or has died.
+    """Run the block in one process at a time, by a lock beside `path`; others wait until it has left, or died.
 
-    Where the disk has no such locks all go in at once: what is written whole is then written several times.
+    If the file system has no such locks, processes do not wait; files are then written several times, each atomically.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(path.with_name(f"{path.name}.lock"))
@@ -46,7 +46,7 @@ def one_at_a_time(path: Path) -> Iterator[None]:
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
-    """Write a file, whole or not at all, into a folder that need not be there yet; returns its path."""
+    """Write a file atomically, creating its folder if necessary; returns its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with whole(path) as beside:
         beside.write_bytes(content)
@@ -54,16 +54,16 @@ def write_bytes(path: Path, content: bytes) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file, whole or not at all."""
+    """Write a text file atomically."""
     with whole(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
 @contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A new folder to fill inside the block; afterwards it is moved to `path`, in place of what was there.
+    """A new folder to fill inside the block; it then replaces `path`.
 
-    On any error `path` stays as it was and nothing is left beside it.
+    Any error leaves `path` unchanged and no temporary files behind.
     """
     beside = path.with_name(f".{path.name}.{_process()}.part")
     old = path.with_name(f".{path.name}.{_process()}.old.part")
@@ -90,7 +90,7 @@ def whole_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _as_os_error(path: Path) -> Iterator[None]:
-    """A full disk in the block is an OSError: safetensors and tokenizers raise their own, with "(os error 28)"."""
+    """Raise an OSError for a full disk: safetensors and tokenizers raise their own errors, with "(os error 28)"."""
     try:
         yield
     except Exception as error:
@@ -101,20 +101,20 @@ def _as_os_error(path: Path) -> Iterator[None]:
 
 
 def _process() -> str:
-    """A number that no other process has, here or on another machine."""
+    """A number that identifies this process among those of all machines."""
     return f"{os.getpid()}{_MARK:06d}"
 
 
 def is_leftover(path: Path) -> bool:
-    """Whether this is what a kill leaves of a file or folder that was being written whole."""
+    """Whether this is a temporary file or folder that a killed process left."""
     return path.name.startswith(".") and path.name.endswith(".part")
 
 
 def clear_leftovers(folder: Path, *, locked: bool = True) -> None:
-    """Remove what a kill left half-written in this folder; what was about to be replaced comes back.
+    """Remove temporary files that killed processes left in this folder; files about to be replaced are restored.
 
-    locked: whether no other process can be writing here; otherwise what belongs to one that runs, or to another
-    machine, is left alone.
+    locked: whether no other process can be writing here; otherwise files of running processes, and of other machines,
+    are left alone.
     """
     for path in sorted(filter(is_leftover, folder.iterdir() if folder.is_dir() else ())):
         if not locked and not _has_died(path):
@@ -127,13 +127,13 @@ def clear_leftovers(folder: Path, *, locked: bool = True) -> None:
 
 
 def _has_died(leftover: Path) -> bool:
-    """Whether the process that was writing this file or folder ran on this machine and runs no more."""
+    """Whether the process that was writing this file or folder ran on this machine and has ended."""
     number = re.search(rf"\.(\d+){_MARK:06d}(\.old)?\.part$", leftover.name)
     try:
         if number is not None:
-            os.kill(int(number[1]), 0)  # sends nothing
+            os.kill(int(number[1]), 0)  # signal 0 only checks that the process exists
     except ProcessLookupError:
         return True
-    except OSError:  # of another user
+    except OSError:  # a process of another user
         return False
     return False

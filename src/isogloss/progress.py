@@ -1,9 +1,9 @@
-"""How long work tells how far it is: `progress(stage, done, total)`, shown by whoever is in front of a person.
+"""Progress of long computations: `progress(stage, done, total)` reports it to the current listener.
 
-What follows a colon and a space in a stage is news of it: `training: loss 3.214` goes on with the bar of `training`.
+Text after a colon and a space in a stage is a status: `training: loss 3.214` updates the bar of `training`.
 
-The library never prints. Work that can take more than two seconds tells the current listener, which is silent unless
-somebody listens: the command line and notebooks inside `with bar():`, others inside `with listening(callback):`.
+The library never prints. Computations that can take more than two seconds report to the listener, which is silent by
+default: the command line and notebooks use `with bar():`, other programs `with listening(callback):`.
 """
 
 import math
@@ -16,27 +16,27 @@ from typing import TypeVar
 
 Listener = Callable[[str, int, int], object]
 T = TypeVar("T")
-PAUSE = 30.0  # seconds between lines on a stage, where they are written to a file
+PAUSE = 30.0  # seconds between lines on a stage, if they are written to a file
 
 
 def silent(stage: str, done: int, total: int) -> None:
-    """Say nothing."""
+    """Ignore the progress."""
 
 
 listener: ContextVar[Listener] = ContextVar("listener", default=silent)
-"""The listener. Threads do not inherit it: what runs in another one takes `listener.get()` along and calls that."""
+"""The listener. Threads do not inherit it: pass `listener.get()` to a function that runs in another thread."""
 
 
 def progress(stage: str, done: int, total: int) -> None:
-    """Tell the current listener that so many of all are done."""
+    """Report to the current listener that `done` of `total` items are done."""
     listener.get()(stage, done, total)
 
 
 @contextmanager
 def listening(callback: Listener) -> Iterator[None]:
-    """Let a callback `(stage, done, total)` hear the progress of the block; `silent` lets nobody hear it.
+    """Call `callback(stage, done, total)` for the progress of the block; `silent` ignores it.
 
-    Not for a block that yields: whoever takes the values would be heard, too. `named` and `shifted` are for that.
+    Not for a block that yields, since progress of the consumer would be reported, too; use `named` and `shifted`.
     """
     token = listener.set(callback)
     try:
@@ -46,12 +46,12 @@ def listening(callback: Listener) -> Iterator[None]:
 
 
 def named(stage: str, work: Iterable[T]) -> Iterator[T]:
-    """What some work yields, its progress told under one name, whatever it calls its stages."""
+    """Yield the items of `work`, with its progress reported under the name `stage`."""
     return _retold(work, lambda _, done, total: (stage, done, total))
 
 
 def shifted(before: int, whole: int, work: Iterable[T]) -> Iterator[T]:
-    """What part of some work yields, its progress told as that of the whole: `before` was done before it began."""
+    """Yield the items of `work`, with its progress reported as part of `whole`, of which `before` was done before."""
     return _retold(work, lambda stage, done, _: (stage, before + done, whole))
 
 
@@ -64,13 +64,13 @@ def _retold(work: Iterable[T], change: Callable[[str, int, int], tuple[str, int,
             return next(remaining)
 
     with suppress(StopIteration):
-        while True:  # without a variable for what is yielded, which would hold it while the next is computed
+        while True:  # no variable, which would keep the yielded item in memory while the next one is computed
             yield advance()
 
 
 def _write_lines() -> Listener:
-    """A listener that writes a line when a stage begins, when it ends, and now and then between."""
-    due: dict[str, float] = {}  # when the next line on each stage is to be written
+    """A listener that writes a line at the start and the end of a stage, and every `PAUSE` seconds between."""
+    due: dict[str, float] = {}  # time of the next line on each stage
 
     def write(stage: str, done: int, total: int) -> None:
         name, now = stage.partition(": ")[0], time.monotonic()
@@ -84,7 +84,7 @@ def _write_lines() -> Listener:
 
 @contextmanager
 def bar() -> Iterator[None]:
-    """Show one rich progress bar per stage on standard error while the block runs; lines, where that is a file."""
+    """Show one rich progress bar per stage on standard error while the block runs, or lines if that is a file."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""Seeds for every draw, made from the run's one seed and what is drawn, so that nothing is seeded globally."""
+"""Seeds for every random draw, derived from the run's seed and the name of the draw, so nothing is seeded globally."""
 
 import hashlib
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ def seed_of(seed: int, *parts: int | str) -> int:
 
 @contextmanager
 def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
-    """Inside the block PyTorch draws by this seed, on the CPU and on `device`; then the global state is as it was."""
+    """Seed PyTorch inside the block, on the CPU and on `device`; the global state is restored afterwards."""
     gpus = [device] if device is not None and device.type == "cuda" else []
     with torch.random.fork_rng(devices=gpus):
-        # torch.manual_seed would also seed every GPU, which this fork does not put back.
+        # torch.manual_seed would also seed every GPU, whose states fork_rng does not restore here.
         torch.default_generator.manual_seed(seed)
         for gpu in gpus:
-            with torch.cuda.device(gpu):  # seeding is of the current GPU, which need not be this one
+            with torch.cuda.device(gpu):  # seeding affects the current GPU, which may be another one
                 torch.cuda.manual_seed(seed)
         yield

@@ -64,7 +64,7 @@ def test_options_take_the_place_of_the_scales_own_settings():
     assert (scale.model, scale.epochs, scale.tested, scale.legacy) == ("c", 10, 16, None)
     sizes = {"examples": None, "tested": 16, "compared": 1000, "epochs": 10, "rate": 1e-4}
     assert arguments == {"paper": "a2020", "scale": "mini", "model": "c", **sizes}
-    assert paper.options["epochs"].help == "times the training sentences are seen; default: by --scale"
+    assert paper.options["epochs"].help == "passes over the training sentences; default: by --scale"
     with pytest.raises(ig.InputError, match="--scale smoke makes its own model"):
         paper.plan(Request("smoke", Path("out"), model="c"))
     with pytest.raises(ig.InputError, match="--epochs must be at least 1, not 0"):

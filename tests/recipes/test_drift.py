@@ -49,7 +49,7 @@ def test_sentences_that_are_tuned_on_and_searched_are_told(tuning, tmp_path):
     fresh = invented(("qaa", "qab"), sentences=6, seed=3)
     sides = ([*own, *fresh["qaa"].sentences[:3]], fresh["qab"].sentences)
     text = Bitext(tuple(Corpus(one.language, side) for one, side in zip(fresh, sides, strict=True)), name="talk")
-    told = ["3 of 6 sentences of talk (qaa) are tuned on, too: retrieval there is not of new text"]
+    told = ["3 of 6 sentences of talk (qaa) are also in the training text: retrieval there is not on new text"]
     assert overlap_notes(train, [text]) == told and overlap_notes(train, [fresh]) == []
     drift(model, text, out=tmp_path / "run", **given(files, epochs=1))
     assert told[0] in read_facts(tmp_path / "run")["notes"]

@@ -121,7 +121,7 @@ def test_the_card_says_from_where_perplexity_rises():
     assert "ru was" not in shown
     assert "after step 300" in shown
     assert "No language's perplexity had risen by the end." in "\n".join(perplexity_lines(curve("nl", [9, 3, 2, 2])))
-    assert perplexity_lines([]) == ["None was kept."]
+    assert perplexity_lines([]) == ["No perplexity was measured."]
 
 
 @pytest.mark.parametrize("family", [*ENCODERS, "llama"])
@@ -187,8 +187,8 @@ def test_every_variant_trains_and_loads_for_each_of_its_languages(files, tmp_pat
         stacks[language], text = stack_and_text(folder, language)
         assert ig.vectors(stacks[language], text).isfinite().all()
         card = (folder / "README.md").read_text(encoding="utf-8")
-        assert ("no piece is shared" in card) == (name == "no anchors")
-        assert ("pieces spelled alike are one" in card) == (name == "separate vocabularies")
+        assert ("no tokens are shared" in card) == (name == "no anchors")
+        assert ("identical tokens are shared" in card) == (name == "separate vocabularies")
         assert ("extra anchors |" in card) == (changes.get("anchors") == "extra")
     if name in parted:
         check_sharing(name.removesuffix(", text by text"), *own.values())

@@ -1,8 +1,8 @@
-"""isogloss inside other people's tools: callbacks for a `transformers` Trainer, and models taken home by `export`.
+"""Integrations with other libraries: callbacks for a `transformers` Trainer, and models written by `export`.
 
     from isogloss.integrations import BalanceStopCallback, DriftCallback, PerplexityCallback, UnfreezeCallback
 
-The callbacks, and with them transformers' Trainer, are imported by those who use them, never by `import isogloss`.
+The callbacks, and with them transformers' Trainer, are imported on first use, not by `import isogloss`.
 """
 
 from importlib import import_module
@@ -15,7 +15,7 @@ __all__ = ["BalanceStopCallback", "DriftCallback", "PerplexityCallback", "Unfree
 
 
 def __getattr__(name: str) -> Any:
-    """Import the callbacks when one of them is asked for."""
+    """Import the callbacks when one of them is first used."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.callbacks"), name)

@@ -1,27 +1,27 @@
-"""`isogloss export`: a model, a layer and a pooling, as something that runs without isogloss.
+"""`isogloss export`: write a model with a layer and a pooling in a format that does not need isogloss.
 
-What is written is checked before it takes its place: sentences go through the other package's own loading code, and the
-vectors must be those of isogloss. One model knows nothing of the language of a sentence, so `centre` subtracts one
-mean; where each language is to have its own, as in `isogloss map`, each gets a folder of its own.
+The output is checked before it is moved to its place: sentences are encoded by the other package, and the vectors must
+equal those of isogloss. A model does not know the language of a sentence, so `centre` subtracts one mean; to subtract a
+mean per language, as in `isogloss map`, export a folder for each language.
 
-An `Encoder` is a model cut at a layer, pooling, and steps after it of two kinds, which every format knows in some form:
-an affine map, and a division of each vector by its length. A fitted mapping with its normalisation is a list of such
-steps, and so is centring. There are three formats:
+An `Encoder` is a model cut at a layer, pooling, and a list of steps of two kinds that every format supports: an affine
+map, and division of each vector by its norm. A fitted mapping with its normalisation is a list of such steps, and so is
+centring. There are three formats:
 
-`write_model` writes the stack cut at a layer as a `transformers` model of its own that `from_pretrained` reads. Weights
-are shared with the stack until they are written. A pooler is left out: no cut reads it, and one that was trained on
-another layer would mean nothing.
+`write_model` writes the stack cut at a layer as a `transformers` model that `from_pretrained` reads. Weights are shared
+with the stack until they are written. A pooler is left out: no cut uses it, and one that was trained on another layer
+would be meaningless.
 
-`write_sentence_transformer` writes a folder that sentence-transformers loads with its own modules alone:
+`write_sentence_transformer` writes a folder that sentence-transformers loads with its own modules:
 
     Transformer    the model, cut at the layer; a pre-norm model keeps one block above the cut, whose input is read
-    WordWeights    0 for special tokens, 1 for all others: the mean is of content tokens (not with the first token)
+    WordWeights    0 for special tokens, 1 for all others, for the mean of content tokens (not with the first token)
     Pooling        mean, or the first token
-    Dense          an affine map; Normalize a division by length: a mapping, centring
+    Dense          an affine map; Normalize, division by the norm: a mapping, centring
 
 sentence-transformers need not be installed to write it. The names of its modules are those of folders on the hub.
 
-`write_onnx` writes the whole of an encoder as one graph: token ids and their mask in, sentence vectors out.
+`write_onnx` writes the encoder as one graph: from token ids and their mask to sentence vectors.
 """
 
 import copy
@@ -57,14 +57,14 @@ from isogloss.text.readers.parallel import joined_corpus
 from isogloss.vectors.extract import vectors
 
 Side = Literal["source", "target"]
-Pooling = Literal["mean", "first"]  # those that every format knows
+Pooling = Literal["mean", "first"]  # supported by every format
 POOLED = {"mean": "mean of the content tokens", "first": "first token"}
-CARDS = Path(__file__).parent / "cards"  # how an exported model is used, in Markdown
+CARDS = Path(__file__).parent / "cards"  # usage instructions for the model card, in Markdown
 FILE = "model.onnx"
-LARGEST = 2**31 - 2**26  # bytes of weights in one file: protobuf ends at 2 GiB
+LARGEST = 2**31 - 2**26  # bytes of weights in one file; the limit of protobuf is 2 GiB
 INPUTS = ("input_ids", "attention_mask")
-TOLERANCE = 1e-4  # of the largest entry of a vector, or of 1
-LONGEST = 512  # tokens up to which the check reads a sentence that is too long for the model
+TOLERANCE = 1e-4  # relative to the largest entry of a vector, or to 1
+LONGEST = 512  # models with at most this maximum length are also checked on a sentence that is too long
 
 
 # --- what is exported ------------------------------------------------------------------------------------------------
@@ -79,22 +79,22 @@ class UnitLength(nn.Module):
 
 
 def affine(weight: Tensor, bias: Tensor) -> nn.Linear:
-    """X W' + b, row by row: weight (d_out, d_in), bias (d_out,), both kept in float64."""
+    """X W' + b for each row: weight (d_out, d_in), bias (d_out,), both in float64."""
     layer = nn.Linear(weight.shape[1], weight.shape[0], device="meta")
     layer.weight, layer.bias = nn.Parameter(weight.double(), False), nn.Parameter(bias.double(), False)
     return layer
 
 
 def shifted(offset: Tensor) -> nn.Linear:
-    """X + offset, row by row: offset (d,)."""
+    """X + offset for each row: offset (d,)."""
     return affine(torch.eye(len(offset), dtype=torch.float64, device=offset.device), offset)
 
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """Text to sentence vectors: the states of `stack` at `layer`, pooled, then mapped, then centred.
+    """Text to sentence vectors: the hidden states of `stack` at `layer`, pooled, then mapped, then centred.
 
-    side: which of the mapping's two spaces these sentences are of; mean: (width,), float64, subtracted at the end.
+    side: the mapping's space that the sentences belong to; mean: (width,), float64, subtracted at the end.
     """
 
     stack: Stack
@@ -106,11 +106,11 @@ class Encoder:
 
     @property
     def steps(self) -> list[nn.Module]:
-        """What follows the pooling, as few steps as there can be: `nn.Linear` in float64, and `UnitLength`."""
+        """The steps after pooling, merged where possible: `nn.Linear` in float64, and `UnitLength`."""
         steps: list[nn.Module] = []
         mapping = self.mapping
         if mapping is not None and mapping.restore == "normalised":
-            space = getattr(mapping, self.side)  # rounds of lengths and means, and a last division by lengths
+            space = getattr(mapping, self.side)  # alternates division by norms and centring; ends with a division
             lengths: list[nn.Module] = [UnitLength()] if space.lengths else []
             steps = [step for mean in space.means for step in (*lengths, shifted(-mean))] + lengths
             if space.removed is not None:
@@ -123,7 +123,7 @@ class Encoder:
             steps.append(affine(mapping.weight, moved if recentred else torch.zeros_like(moved)))
         if self.mean is not None:
             steps.append(shifted(-self.mean))
-        merged: list[nn.Module] = []  # neighbouring affine maps made one
+        merged: list[nn.Module] = []  # consecutive affine maps are merged
         for step in steps:
             last = merged[-1] if merged else None
             if isinstance(step, nn.Linear) and isinstance(last, nn.Linear):
@@ -133,7 +133,7 @@ class Encoder:
         return merged
 
     def vectors(self, corpus: Corpus) -> Tensor:
-        """What isogloss itself gives, (sentences, width), float32: every export is held to this."""
+        """The vectors from isogloss, (sentences, width), float32; every export is checked against them."""
         x = vectors(self.stack, corpus, layers=[self.layer], pooling=self.pooling)[0]
         if self.mapping is not None and self.side == "source":
             x = self.mapping(x)
@@ -146,10 +146,10 @@ class Encoder:
 
 
 def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) -> None:
-    """The model with its first `layer` blocks, its weights in float32, with configuration and tokenizer.
+    """Write the model with its first `layer` blocks, with weights in float32, configuration and tokenizer.
 
-    A pre-norm model normalises whatever its last block gives, so the raw output of block k is to be had only as what
-    block k + 1 reads. `spare` adds such a block above the cut: all its weights are zero, so it adds nothing.
+    A pre-norm model normalises the output of its last block, so the raw output of block k is only available as the
+    input of block k + 1. `spare` adds such a block above the cut; its weights are zero, so it adds nothing.
     """
     from transformers import AutoModel
 
@@ -157,7 +157,7 @@ def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) 
     depth, old = layer + spare, stack.model.config
     changed = copy.deepcopy(old)
     changed.num_hidden_layers = depth
-    if kinds := getattr(old, "layer_types", None):  # of layers beyond the last, the kind is that of the last
+    if kinds := getattr(old, "layer_types", None):  # a layer beyond the last has the type of the last
         changed.layer_types = [*kinds, *[kinds[-1]] * depth][:depth]
     wanted = f"transformers makes no {old.model_type}"
     with readable(wanted, f"of {depth} blocks", "cut it at another layer, or take another format"):
@@ -179,20 +179,20 @@ def write_model(folder: Path, stack: Stack, layer: int, *, spare: bool = False) 
 
 
 def write_tokenizer(folder: Path, stack: Stack) -> None:
-    """The tokenizer, which cuts sentences where isogloss does."""
+    """Write the tokenizer, which truncates sentences at the same length as isogloss."""
     tokenizer = copy.deepcopy(stack.tokenizer)
     tokenizer.model_max_length = stack.max_length
-    if tokenizer.is_fast:  # for those who read tokenizer.json alone, whatever the last call asked for
+    if tokenizer.is_fast:  # for readers of tokenizer.json, which would have the settings of the last call
         tokenizer.backend_tokenizer.enable_truncation(stack.max_length)
         tokenizer.backend_tokenizer.no_padding()
     tokenizer.save_pretrained(folder)
 
 
 def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
-    """Write the folder; sentence-transformers 5.4 or later loads it."""
+    """Write a folder that sentence-transformers 5.4 or later loads."""
     stack, spare = encoder.stack, encoder.stack.family.norm is not None
     write_model(folder, stack, encoder.layer, spare=spare)
-    # Run without padding, sentences would have no attention mask, which WordWeights reads.
+    # Without padding, sentences would have no attention mask, which WordWeights needs.
     settings: dict[str, Any] = {"unpad_inputs": False}
     if spare:
         output = {"method": "forward", "method_output_name": ["hidden_states", encoder.layer]}
@@ -207,7 +207,7 @@ def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
             {"idx": number, "name": str(number), "path": path, "type": f"sentence_transformers.models.{kind}"}
         )
         (folder / path).mkdir(exist_ok=True)
-        # Indented, the vocabulary would take a line for every word.
+        # Not indented: the vocabulary would have a line for every word.
         file = "config.json" if number else "sentence_bert_config.json"
         _write(folder / path / file, config, indent=None if kind == "WordWeights" else 2)
         if weights:
@@ -216,10 +216,10 @@ def write_sentence_transformer(folder: Path, encoder: Encoder) -> None:
 
 
 def _modules(encoder: Encoder) -> Iterator[tuple[str, dict[str, Any], dict[str, Tensor]]]:
-    """What follows the model: the kind of each module, its configuration, and its weights."""
+    """The modules after the model: the type, configuration and weights of each."""
     mean = encoder.pooling == "mean"
     if mean:
-        # Named by their numbers: sentence-transformers would take a word for its lower-case twin.
+        # Token ids instead of words: sentence-transformers would lowercase words.
         vocabulary = [str(number) for number in range(encoder.stack.model.get_input_embeddings().num_embeddings)]
         silent = {str(number): 0.0 for number in marks(encoder.stack.tokenizer)}
         yield "WordWeights", {"vocab": vocabulary, "word_weights": silent, "unknown_word_weight": 1.0}, {}
@@ -244,21 +244,21 @@ class SentenceGraph(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         stack = encoder.stack
-        self.body = stack[: encoder.layer]._body  # the states of the last block as they are, before any final norm
+        self.body = stack[: encoder.layer]._body  # returns the raw output of the last block, before any final norm
         self.mean = encoder.pooling == "mean"
         self.marks: Tensor
         self.register_buffer("marks", torch.tensor(marks(stack.tokenizer)))
         self.steps = nn.Sequential(*encoder.steps).float()
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Pool the states of the last block and take the steps that follow."""
+        """Pool the hidden states of the last block and apply the steps."""
         states = self.body(input_ids=input_ids, attention_mask=attention_mask)[0]  # (sentences, tokens, width)
         if self.mean:
             content = torch.ne(input_ids.unsqueeze(-1), self.marks).all(dim=-1) & (attention_mask > 0)
             weights = content.to(states.dtype).unsqueeze(-1)  # (sentences, tokens, 1)
             x = (states * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1.0)
         else:
-            x = states[:, 0]  # tokenizers pad at the end, as `write_onnx` makes sure
+            x = states[:, 0]  # `write_onnx` ensures that the tokenizer pads at the end
         return self.steps(x)
 
 
@@ -270,12 +270,12 @@ def write_onnx(folder: Path, encoder: Encoder) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_tokenizer(folder, stack)
     graph = SentenceGraph(encoder).eval()
-    special = set(marks(stack.tokenizer))  # a graph traced on padding alone might learn of it
+    special = set(marks(stack.tokenizer))  # not used for tracing, which might specialise the graph to them
     ids = torch.full((2, 5), next(number for number in range(len(stack.tokenizer)) if number not in special))
     mask = torch.tensor([[1, 1, 1, 1, 1], [1, 1, 1, 1, 0]])
     sizes = {0: torch.export.Dim("sentences"), 1: torch.export.Dim("tokens")}
     bytes_ = sum(weight.numel() * weight.element_size() for weight in graph.parameters())
-    # No advice from the exporter: what matters is whether the file gives the same vectors, which is checked.
+    # Warnings of the exporter are suppressed: the check of the vectors shows whether the file is correct.
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -297,7 +297,7 @@ def write_onnx(folder: Path, encoder: Encoder) -> None:
 
 
 def encode_with_sentence_transformers(folder: Path, corpus: Corpus) -> Any:
-    """What the folder gives through the package, (sentences, width)."""
+    """The vectors from sentence-transformers, (sentences, width)."""
     from sentence_transformers import SentenceTransformer
 
     model = SentenceTransformer(str(folder), device="cpu")
@@ -305,13 +305,13 @@ def encode_with_sentence_transformers(folder: Path, corpus: Corpus) -> Any:
 
 
 def encode_with_transformers(folder: Path, corpus: Corpus) -> Tensor:
-    """What the folder gives when it is read again as a model, (sentences, width)."""
+    """The vectors from the folder loaded as a model, (sentences, width)."""
     stack = load(folder, dtype="float32", device="cpu")
     return Encoder(stack, stack.cuts[-1]).vectors(corpus)
 
 
 def encode_with_onnxruntime(folder: Path, corpus: Corpus) -> Tensor:
-    """What the file gives through onnxruntime, (sentences, width), with the tokenizer beside it."""
+    """The vectors from onnxruntime, (sentences, width), with the tokenizer in the same folder."""
     import onnxruntime
     from transformers import AutoTokenizer
 
@@ -324,10 +324,10 @@ def encode_with_onnxruntime(folder: Path, corpus: Corpus) -> Tensor:
 
 @dataclass(frozen=True)
 class Format:
-    """One format: write(folder, encoder) fills a folder; read(folder, corpus) gives its vectors.
+    """One format: write(folder, encoder) fills a folder; read(folder, corpus) returns its vectors.
 
-    Reading takes a package that may not be installed. `task` is for the card: what the hub calls the job of such a
-    model. How it is loaded is in `cards`, in a file named by the format.
+    `read` needs a package that may not be installed. `task` is the hub's name of the model's task, for the card.
+    Instructions for loading are in `cards`, in a file named by the format.
     """
 
     write: Callable[[Path, Encoder], None]
@@ -358,7 +358,7 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written: where, what it is, and the largest difference from isogloss' own vectors, None if unchecked."""
+    """The exported folder, its facts, and the largest difference from isogloss' vectors, None if not checked."""
 
     folder: Path
     facts: Mapping[str, str]
@@ -372,14 +372,14 @@ def export(
     to: Annotated[
         str, Option("sentence-transformers, transformers or onnx", choices=tuple(FORMATS))
     ] = "sentence-transformers",
-    layer: Annotated[int | None, "layer to cut at; default the last, or the one that a run of align aligned"] = None,
-    pooling: Annotated[Pooling, "a sentence is the mean of its content tokens, or its first token"] = "mean",
-    mapping: Annotated[str | Path | Fitted | None, "a fitted mapping, a file that ig.save wrote"] = None,
-    side: Annotated[Side, "the mapping's space these sentences are of: source or target"] = "source",
+    layer: Annotated[int | None, "layer to cut at; default the last, or the aligned layer of a run of align"] = None,
+    pooling: Annotated[Pooling, "sentence vector: mean of the content tokens, or first token"] = "mean",
+    mapping: Annotated[str | Path | Fitted | None, "a fitted mapping, a file written by ig.save"] = None,
+    side: Annotated[Side, "the mapping's space that the sentences belong to: source or target"] = "source",
     centre: Annotated[list[str] | Corpus | Bitext | None, "text whose mean is subtracted, LANG=FILE"] = None,
     revision: Annotated[str | None, "revision of a model on the hub"] = None,
 ) -> Exported:
-    """Write a model, cut at a layer, as a folder that gives isogloss' vectors without isogloss.
+    """Write a model, cut at a layer, as a folder that other libraries load; the vectors are the same.
 
     Example: isogloss export runs/aligned search --to sentence-transformers
     """
@@ -396,7 +396,7 @@ def export(
     require(not missing, f"--to onnx needs {' and '.join(missing)}; install isogloss[onnx]")
     alone = f"--side {side} says which space of a --mapping is meant; give one, or leave --side out"
     require(mapping is not None or side == "source", alone)
-    in_run = Path(model) / "model"  # a run folder stands for the model in it
+    in_run = Path(model) / "model"  # a run folder means the model in it
     source = in_run if (Path(model) / "run.json").is_file() and in_run.is_dir() else model
     stack = load(source, revision, dtype="float32", device="cpu")
     fitted = load_mapping(mapping) if isinstance(mapping, str | Path) else mapping
@@ -412,7 +412,7 @@ def export(
     else:
         files = {} if centre is None else language_files(centre, option="centre")
         texts = [joined_corpus(language, own) for language, own in files.items()]
-    if texts:  # the mean of the languages' means, in float64: a language with more text does not count for more
+    if texts:  # the mean of the languages' means, in float64, so that the amount of text does not matter
         means = [encoder.vectors(text).mean(dim=0, dtype=torch.float64) for text in texts]
         encoder = replace(encoder, mean=torch.stack(means).mean(dim=0))
     metadata = inherited(source_cards(source, revision))
@@ -429,7 +429,7 @@ def export(
 
 
 def _layer(stack: Stack, layer: int | None, source: str | Path) -> int:
-    """The layer to cut at, checked; a run of align says which one it aligned."""
+    """The layer to cut at, checked; by default the aligned layer of a run of align, or the last."""
     kind = stack.family.kind
     require(kind == "encoder", f"{stack.name} is of the kind {kind}; only encoders can be cut and exported")
     run = _run_facts(Path(source))
@@ -441,14 +441,14 @@ def _layer(stack: Stack, layer: int | None, source: str | Path) -> int:
 
 
 def _run_facts(model: Path) -> dict[str, Any]:
-    """The record of the run that a model stands in, empty for a model that no run left."""
+    """The record of the run that a model belongs to; empty if it belongs to none."""
     return read_facts(model.parent) if (model.parent / "run.json").is_file() else {}
 
 
 def _facts(
     model: str | Path, encoder: Encoder, mapping: str | Path | Fitted | None, texts: Sequence[Corpus], *, tokens: bool
 ) -> dict[str, str]:
-    """What the card says, name -> value; tokens: it is of tokens, not of sentences."""
+    """The facts of the card, name -> value; tokens: whether vectors are of tokens, not of sentences."""
     stack, mapped = encoder.stack, encoder.mapping if encoder.side == "source" else None
     facts = {
         "model": str(model),
@@ -471,7 +471,7 @@ def _facts(
 
 
 def _check_vectors(folder: Path, encoder: Encoder, kind: Format, to: str) -> float | None:
-    """The largest difference between isogloss' vectors and those of the folder, which must be small."""
+    """The largest difference between isogloss' vectors and those of the folder; too large ones are refused."""
     if find_spec(kind.package.replace("-", "_")) is None:
         return None
     sentences = [sentence for text in embedded() for sentence in text.sentences[:2]]
@@ -498,7 +498,7 @@ The model normalises what its last block gives: `last_hidden_state` is after tha
 def _card(
     to: str, name: str, facts: Mapping[str, str], metadata: Mapping[str, Any], pre_norm: bool, difference: float | None
 ) -> str:
-    """README.md of a folder; metadata: the licence and the languages of the source's own card."""
+    """The text of README.md; metadata: licence and languages from the card of the source model."""
     package = FORMATS[to].package
     checked = f"Not checked: {package} is not installed where it was made."
     if difference is not None:
@@ -515,7 +515,7 @@ def _card(
 
 
 def inherited(cards: Sequence[Path]) -> dict[str, Any]:
-    """The licence (with its name and link) and the languages of the first of these cards that has each."""
+    """The licence (with its name and link) and the languages, each from the first of these cards that has it."""
     inherited: dict[str, Any] = {}
     for names in (("license", "license_name", "license_link"), ("language",)):
         card = next((metadata for metadata in map(read_metadata, cards) if metadata.get(names[0])), {})
@@ -534,12 +534,12 @@ def source_cards(source: str | Path, revision: str | None) -> list[Path]:
         seen.append(now)
         try:
             location = Path(locate(now))
-        except InputError:  # the model a run began with is no longer there
+        except InputError:  # the original model of a run was removed
             break
         if location.is_dir():
             cards.append(location / "README.md")
         else:
-            with suppress(Exception):  # no network, no card: what the hub raises differs by version
+            with suppress(Exception):  # without network there is no card; the hub's errors differ by version
                 cards.append(Path(hf_hub_download(now, "README.md", revision=revision)))
         now, revision = _run_facts(location).get("arguments", {}).get("model"), None
     return cards

@@ -1,1 +1,1 @@
-"""Papers: their published numbers, and how to answer them with recipes. One file a paper."""
+"""Papers: their published numbers, and how to reproduce them with recipes. One file per paper."""

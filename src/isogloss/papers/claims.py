@@ -1,10 +1,10 @@
 """The claims of a paper, and how they are judged on the rows of a reproduction.
 
-A `Claim` is a sentence of the paper with the contrasts that it rests on, each a value with an interval over seeds and
-test items together, corrected by Holm where a claim has several. A claim is held when the interval of every contrast
-lies on its side, and refuted when one lies on the other. An interval that reaches over is not enough for either: the
-claim is not held, and stays open. With fewer than three seeds there is no interval worth the name, and nothing is
-judged.
+A `Claim` is a sentence of the paper with the contrasts it is based on. Each contrast is a value with an interval over
+seeds and test items together, with Holm's correction if a claim has several. A claim is held if the interval of every
+contrast is on the claim's side of its bound, and refuted if one interval is on the other side. If an interval includes
+the bound, the claim is not held and stays open. With fewer than three seeds there is no meaningful interval, and
+nothing is judged.
 """
 
 import math
@@ -24,7 +24,7 @@ decimals = "{:.3f}".format
 
 
 class Side(Enum):
-    """Where an interval lies: on the claim's side, on both, or on the other."""
+    """The position of an interval relative to a bound: on the claim's side, on both sides, or on the other side."""
 
     HELD = "held"
     OPEN = "not held, open"
@@ -32,7 +32,7 @@ class Side(Enum):
 
 
 def above(interval: Interval, bound: float = 0.0) -> Side | None:
-    """Whether an interval lies above a bound; None without an interval.
+    """Whether an interval is above a bound; None without an interval.
 
     >>> above(Interval(2.0, 1.0, 3.0, 3)), above(Interval(2.0, -1.0, 5.0, 3))
     (<Side.HELD: 'held'>, <Side.OPEN: 'not held, open'>)
@@ -43,18 +43,18 @@ def above(interval: Interval, bound: float = 0.0) -> Side | None:
 
 
 def below(interval: Interval, bound: float = 0.0) -> Side | None:
-    """Whether an interval lies below a bound; None without an interval."""
+    """Whether an interval is below a bound; None without an interval."""
     return above(Interval(-interval.value, -interval.high, -interval.low, interval.n), -bound)
 
 
 def differs(interval: Interval, bound: float = 0.0) -> Side | None:
-    """Whether an interval lies apart from a bound, on either side; None without an interval. It cannot be refuted."""
+    """Whether an interval excludes a bound, on either side; None without an interval. This test is never refuted."""
     side = above(interval, bound)
     return Side.HELD if side is Side.REFUTED else side
 
 
 def all_of(judged: Iterable[Side | None]) -> Side | None:
-    """One judgement of several: refuted if one is, None if one cannot be made, open if one is, else held.
+    """Combine several judgements: refuted if one is, else None if one is None, else open if one is, else held.
 
     >>> all_of([Side.HELD, Side.OPEN]), all_of([None, Side.REFUTED]), all_of([Side.HELD, None])
     (<Side.OPEN: 'not held, open'>, <Side.REFUTED: 'not held'>, None)
@@ -71,18 +71,18 @@ Test = Callable[[Interval, float], Side | None]
 
 @dataclass(frozen=True)
 class Contrast:
-    """One comparison that a claim rests on: a value that must pass a test.
+    """One comparison that a claim is based on: a value that must pass a test.
 
     Attributes:
-        words: what was measured; `{}` stands for the value and its interval.
-        values: one a seed, whose interval is over seeds and test items together; or an estimate over something else,
-            such as pairs of languages or layers.
+        words: Description of the value; `{}` is replaced by the value and its interval.
+        values: One value per seed, with an interval over seeds and test items together; or an estimate with another
+            interval, such as over pairs of languages or layers.
         test: `above`, `below` or `differs`.
-        bound: what it is tested against.
-        log: geometric means, for ratios.
-        form: how numbers are written.
-        seeds: how many are behind an estimate, too few of which judge nothing; None where that does not matter.
-        judged: on which side its interval lies, once `judge` has said so; None where it cannot be judged.
+        bound: The bound of the test.
+        log: Whether to use geometric means, for ratios.
+        form: Formats numbers.
+        seeds: Number of seeds of an estimate, which is not judged with too few; None if that does not matter.
+        judged: The side of its interval, set by `judge`; None if it cannot be judged.
     """
 
     words: str
@@ -95,14 +95,14 @@ class Contrast:
     judged: Side | None = None
 
     def estimate(self, without: Sequence["Contrast"] = ()) -> Estimate:
-        """The value with its error, from the same contrast without each part of the items in turn."""
+        """The value with its error; without: the same contrast without each part of the items in turn."""
         if isinstance(self.values, Estimate):
             return self.values
-        left = np.array([_listed(each.values) for each in without]).T if without else None  # (seeds, parts)
+        left = np.array([_listed(part.values) for part in without]).T if without else None  # (seeds, parts)
         return two_way_mean(self.values, left, scale="log" if self.log else "linear")
 
     def placed(self, interval: Interval) -> "Contrast":
-        """The contrast with its interval in its words, and judged by it."""
+        """The contrast judged by an interval, which is added to its words."""
         told = (interval.clipped() if self.form is percent else interval).say(self.form)
         return replace(self, words=self.words.replace("{}", told), judged=self.test(interval, self.bound))
 
@@ -113,18 +113,18 @@ def _listed(values: Any) -> list[float]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Values at some coordinates less those at others, in all target languages that have both, which must pass a test.
+    """The difference of values at two coordinates, over all target languages that have both, which must pass a test.
 
     Attributes:
-        words: what is compared.
-        at: the coordinates that both have.
-        first: those of the first alone; several layers count as their mean.
-        second: those of what is subtracted.
-        test: `above` or `below`, of 0.
-        over: what intervals are over: `seeds` (of means over targets, and with them test items), `pairs` of languages
-            (of means over seeds), or both. The first must pass the test, and the other where there are enough for an
-            interval.
-        shares: whether values are shares, to be told in points.
+        words: Description of the comparison.
+        at: The coordinates that both have.
+        first: Further coordinates of the minuend; several layers are averaged.
+        second: Further coordinates of the subtrahend.
+        test: `above` or `below` 0.
+        over: The intervals: over `seeds` and test items (of means over targets), over `pairs` of languages (of means
+            over seeds), or both. The first must pass the test, the second only if there are enough pairs or seeds for
+            an interval.
+        shares: Whether values are shares, written in percentage points.
     """
 
     words: str
@@ -136,7 +136,7 @@ class Comparison:
     shares: bool = True
 
     def __call__(self, results: Results) -> Iterator[Contrast]:
-        """The contrasts, where they were measured."""
+        """The contrasts that were measured."""
         sides: dict[str, list[Seeds]] = {}  # by target
         for target in results.targets(**self.at):
             at = {**self.at, "source": results.source, "target": target}
@@ -144,7 +144,7 @@ class Comparison:
             sides |= {target: both} if less(*both) else {}
         if not sides:
             return
-        # A seed that one side lacks counts in these means.
+        # These means include seeds that only one side has.
         means = {target: [over_seeds(seeds).value for seeds in both] for target, both in sides.items()}
         apart = {target: first - second for target, (first, second) in means.items()}
         level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
@@ -161,18 +161,18 @@ class Comparison:
 
 
 def over_pairs(words: str, values: Sequence[float], test: Test, bound: float = 0.0) -> Contrast:
-    """A mean over pairs of languages, a value each, that must pass a test; from two pairs it has no interval."""
+    """The contrast of a mean over pairs of languages, one value each; two pairs have no interval."""
     mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < LEAST)
     mean = replace(mean, error=math.nan) if few else mean
     return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound)
 
 
 class NotMeasured(Exception):
-    """The rows do not have what a claim is about; the message says what is missing."""
+    """The rows lack values that a claim needs; the message says which."""
 
 
 def needed(values: T | None, missing: str) -> T:
-    """What a claim is about, if it is there; else the claim is not judged, and `missing` says why."""
+    """Return values that a claim needs; if there are none, the claim is not judged, for the reason `missing`."""
     if not values:
         raise NotMeasured(missing)
     return values
@@ -180,11 +180,11 @@ def needed(values: T | None, missing: str) -> T:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of a paper, and the contrasts that judge it; as a decorator it takes them from a function.
+    """A sentence of a paper and the contrasts that judge it; as a decorator it takes these from a function.
 
-    statement: the claim, or a function of the results where it depends on them; by default the docstring of the
-    decorated function. contrasts: functions that give them in order, such as a `Comparison`, or one; they give none, or
-    raise `NotMeasured`, where the rows do not have them. missing: why there are none.
+    statement: the claim, or a function of the results if it depends on them; by default the docstring of the decorated
+    function. contrasts: one or several functions that yield contrasts, such as a `Comparison`; they yield none, or
+    raise `NotMeasured`, if the rows lack the values. missing: the reason given if there are no contrasts.
     """
 
     name: str
@@ -197,18 +197,18 @@ class Claim:
         return replace(self, statement=self.statement or str(contrasts.__doc__), contrasts=contrasts)
 
     def contrasts_of(self, results: Results) -> list[Contrast]:
-        """All contrasts on some rows."""
+        """All contrasts of the claim on these results."""
         functions = self.contrasts if isinstance(self.contrasts, Sequence) else [self.contrasts]
         return [contrast for function in functions for contrast in function(results)]
 
 
 def compared_claim(name: str, line: Mapping[str, Any]) -> Claim:
-    """A claim that rests on comparisons alone, as a table of `captions/NAME.toml` has it.
+    """A claim based on comparisons only, from a table of `captions/NAME.toml`.
 
     Args:
-        name: of the claim.
-        line: its `statement`; `compared`, the fields of each `Comparison`; and those that all of them have, such as
-            `over`. `at` has the coordinates of all, to which a comparison may add. `test` is a name: above or below.
+        name: Name of the claim.
+        line: Its `statement`; `compared`, the fields of each `Comparison`; and fields that all of them share, such as
+            `over`. `at` has shared coordinates, to which a comparison may add. `test` is a name: above or below.
     """
     shared = {field: value for field, value in line.items() if field not in ("statement", "compared")}
     comparisons = []
@@ -220,10 +220,10 @@ def compared_claim(name: str, line: Mapping[str, Any]) -> Claim:
 
 @dataclass(frozen=True)
 class Finding:
-    """A claim that was judged.
+    """A judged claim.
 
-    verdict: held, not held, not held but open, or not judged. measured: what was measured, in words, and why something
-    could not be judged.
+    verdict: held, not held, not held but open, or not judged. measured: a description of the measured values, and of
+    reasons why something could not be judged.
     """
 
     name: str
@@ -234,16 +234,16 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        """The verdict, the claim and what was measured, in a line."""
+        """The verdict, the claim and the measured values in one line."""
         return f"{self.verdict}: {self.claim} Here: {self.measured}."
 
 
 def judge(claim: Claim, results: Results) -> Finding:
-    """Judge a claim on the rows of a reproduction: not judged where a contrast cannot be and none is refuted.
+    """Judge a claim on the rows of a reproduction; it is not judged if a contrast cannot be and none is refuted.
 
     Values of seeds are judged by an interval over seeds and test items together (`two_way_mean`), for which the
-    contrasts are taken anew without each part of the items (`Results.left_out`). Intervals of several contrasts are
-    corrected by Holm.
+    contrasts are recomputed without each part of the items (`Results.left_out`). Intervals of several contrasts have
+    Holm's correction.
     """
     statement = claim.statement if isinstance(claim.statement, str) else claim.statement(results)
     try:
@@ -274,7 +274,7 @@ def judge(claim: Claim, results: Results) -> Finding:
 
 
 def judging(results: Results) -> str:
-    """How findings on some rows are judged, in a few sentences."""
+    """A few sentences on how findings on these results are judged."""
     told = (
         "Brackets of findings hold 95% intervals over seeds and test items together, unless they say otherwise, "
         "corrected by Holm where a finding rests on several. It is held where every interval lies on its side, not "

@@ -1,9 +1,9 @@
-"""What papers take from the folder of data sets: files that are found by their names, and cut to size.
+"""The texts of papers, from files in the folder of data sets that are found by name and reduced to a given size.
 
-Neither a seed nor the order of a file decides what is taken of it. `lowest_hashed` takes what has the lowest hashes, so
-that a smaller cut is a part of a larger one. `drawn` goes by the number of rows alone, so that sets which are
-translations of each other keep the same rows. Sentences of treebanks have ids, whose hashes do both; a file of WikiAnn
-that must serve as development and test set is halved by hashes, too.
+The selection depends neither on a seed nor on the order of a file. `lowest_hashed` takes the items with the lowest
+hashes, so that a smaller selection is part of a larger one. `drawn` depends only on the number of rows, so that sets
+which are translations of each other keep the same rows. For sentences of treebanks, hashes of their ids achieve both.
+A file of WikiAnn that serves as development and test set is divided by hashes, too.
 """
 
 import json
@@ -23,13 +23,13 @@ from isogloss.text.readers.parallel import Pair, PairSource
 from isogloss.text.sampling import hash_fraction
 
 TAB = "\t"
-LONGEST = 400  # characters of a side of a pair
-HELD_ARTICLES = 0.03  # share of SQuAD's training articles that models are not trained on
+LONGEST = 400  # maximum number of characters on each side of a pair
+HELD_ARTICLES = 0.03  # share of SQuAD's training articles held out for development
 T = TypeVar("T")
 
 
 def find_file(data: Path, *patterns: str) -> Path:
-    """The first file of the data folder that fits one of these patterns, tried in turn; `.gz` may follow a name."""
+    """The first file of the data folder that matches one of these patterns, in order; `.gz` may follow a name."""
     for pattern in patterns:
         if paths := sorted((*data.glob(pattern), *data.glob(f"{pattern}.gz"))):
             return paths[0]
@@ -37,7 +37,7 @@ def find_file(data: Path, *patterns: str) -> Path:
 
 
 def lowest_hashed(items: Sequence[T], count: int | None, text: Callable[[T], str] = str) -> list[T]:
-    """At most `count` items: those whose `text` has the lowest hashes, in the order they came.
+    """At most `count` items: those whose `text` has the lowest hashes, in their original order.
 
     >>> lowest_hashed(["a", "b", "c", "d", "e"], 2)
     ['a', 'c']
@@ -49,7 +49,7 @@ def lowest_hashed(items: Sequence[T], count: int | None, text: Callable[[T], str
 
 
 def drawn(items: Sequence[T], count: int | None) -> list[T]:
-    """At most `count` of these items, in their order; which ones depends on how many there are, and on nothing else."""
+    """At most `count` of the items, in their order; the selection depends only on the number of items."""
     if count is None or len(items) <= count:
         return list(items)
     chosen = np.random.default_rng(0).permutation(len(items))[:count]
@@ -57,12 +57,12 @@ def drawn(items: Sequence[T], count: int | None) -> list[T]:
 
 
 def as_lines(lines: Iterable[str | Sequence[str]]) -> str:
-    """Lines, or cells between tabs, as the content of a file."""
+    """The content of a file from lines, or from cells to be separated by tabs."""
     return "".join(f"{line if isinstance(line, str) else TAB.join(line)}\n" for line in lines)
 
 
 def parallel_table(bitext: Bitext, most: int | None) -> str:
-    """Parallel sentences as a table, the languages in its head: at most so many rows, those with the lowest hash."""
+    """Parallel sentences as a table with a header of languages: at most `most` rows, those with the lowest hash."""
     cleaned = [tuple(" ".join(text.split()) for text in cells) for cells in zip(*bitext, strict=True)]
     return as_lines([tuple(bitext.languages), *lowest_hashed(cleaned, most, lambda cells: cells[0])])
 
@@ -71,12 +71,12 @@ def parallel_table(bitext: Bitext, most: int | None) -> str:
 
 
 def pair_table(pairs: Sequence[SentencePair], count: int | None = None) -> str:
-    """Labelled pairs as a table, at most `count` of them."""
+    """At most `count` labelled pairs as a table."""
     return as_lines((pair.first, pair.second, pair.label) for pair in drawn(pairs, count))
 
 
 def inference_files(data: Path, languages: Sequence[str], count: int) -> dict[str, str]:
-    """MultiNLI to train on, at most so many pairs, and to choose by, and both sets of XNLI in these languages."""
+    """MultiNLI for training (at most `count` pairs) and development, and both sets of XNLI in these languages."""
     files = {"mnli-train.tsv": ("nli_en/mnli_train.tsv", count), "mnli-dev.tsv": ("nli_en/mnli_val.tsv", None)}
     for name in (f"{part}-{code}.tsv" for code in languages for part in ("dev", "test")):
         files[f"xnli-{name}"] = f"xnli/{name}", None
@@ -84,7 +84,7 @@ def inference_files(data: Path, languages: Sequence[str], count: int) -> dict[st
 
 
 def read_sick(data: Path) -> dict[str, list[tuple[SentencePair, SentencePair]]]:
-    """The pairs of SICK-NL, in Dutch and in the English original, by their part: TRAIN, TRIAL or TEST."""
+    """The pairs of SICK-NL, in Dutch and in the original English, by part: TRAIN, TRIAL or TEST."""
     path = find_file(data, "nli_nl_sick/SICK_NL.txt")
     head, *lines = (line.split("\t") for line in read_lines(path))
     names = ["SemEval_set", "entailment_label"]
@@ -103,7 +103,7 @@ def read_sick(data: Path) -> dict[str, list[tuple[SentencePair, SentencePair]]]:
 
 
 def balanced(pairs: Sequence[tuple[SentencePair, SentencePair]]) -> list[tuple[SentencePair, SentencePair]]:
-    """As many pairs of each label: 57% of SICK are neutral, so that always saying so would look like knowledge."""
+    """The same number of pairs for each label: 57% of SICK are neutral, so a constant answer would look good."""
     rows = {label: [number for number, (pair, _) in enumerate(pairs) if pair.label == label] for label in NLI}
     fewest = min(map(len, rows.values()))
     return [pairs[at] for at in sorted(at for numbers in rows.values() for at in drawn(numbers, fewest))]
@@ -113,7 +113,7 @@ def balanced(pairs: Sequence[tuple[SentencePair, SentencePair]]) -> list[tuple[S
 
 
 def sentences_of(paragraph: str) -> list[str]:
-    """A paragraph cut behind end marks, since a model reads so many tokens of a line and no more.
+    """Split a paragraph after end marks, since models truncate long lines.
 
     >>> sentences_of("It rains. Still! 下雨了。还在下。")
     ['It rains.', 'Still!', '下雨了。', '还在下。']
@@ -123,7 +123,7 @@ def sentences_of(paragraph: str) -> list[str]:
 
 
 def first_bytes(lines: Sequence[str], size: int) -> list[str]:
-    """The first lines that together have at most so many bytes, ends of lines counted.
+    """The first lines that together have at most `size` bytes, including line ends.
 
     >>> first_bytes(["abc", "d", "ef"], 6)
     ['abc', 'd']
@@ -141,19 +141,19 @@ def choose_pairs(
     tests: Collection[str],
     most: Mapping[str, int | None],
 ) -> tuple[dict[str, list[Pair]], int]:
-    """Pairs of two languages to align with, without a sentence of any test.
+    """Pairs of two languages for alignment, without sentences of any test set.
 
-    Of each source the pairs with the lowest hash are taken. A pair is left out where either side is a sentence of a
-    test in letters and digits alone: a comma or a capital more does not make it another.
+    From each source, the pairs with the lowest hash are taken. A pair is left out if either side is a test sentence,
+    compared by letters and digits only, without case.
 
     Args:
-        sources: by name.
-        languages: the source and the other.
-        tests: sentences by their letters.
-        most: how many pairs are taken of a source, by its name; None for all.
+        sources: Sources of pairs by name.
+        languages: The source language and the other one.
+        tests: Test sentences, reduced to letters and digits.
+        most: Maximum number of pairs by name of the source; None for all.
 
     Returns:
-        The pairs by the name of their source, the lowest hash first, and how many were left out for the tests.
+        The pairs by name of their source, lowest hash first, and the number of pairs left out because of tests.
     """
     chosen, left_out = {}, 0
     for name, several in sources.items():
@@ -176,9 +176,9 @@ def choose_pairs(
 
 
 def question_files(data: Path, train: int, dev: int) -> dict[str, str]:
-    """Questions of SQuAD to train on and, of other articles, to choose by: at most so many of each.
+    """Questions of SQuAD for training and, from other articles, for development: at most `train` and `dev` of them.
 
-    Those are taken whose contexts have the lowest hashes.
+    The questions whose contexts have the lowest hashes are taken.
     """
     parts: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for article in json.loads("".join(read_lines(find_file(data, "squad/train-v1.1*.json"))))["data"]:
@@ -198,18 +198,18 @@ def question_files(data: Path, train: int, dev: int) -> dict[str, str]:
 
 
 def task_file(stem: str) -> str:
-    """The name of a file that `cut_file` makes; the stem says what it is cut from.
+    """The name of a file that `cut_file` makes; the stem names its source.
 
-    `en_ewt.train` and `en_ewt.dev` are to train on and to choose by, `en_ewt`, `de_pud` and `nl_wikiann` to test on;
-    `en_gum-news` is one genre of a treebank whose sentences have it in their ids (`GUM_news_...`).
+    `en_ewt.train` and `en_ewt.dev` are for training and development; `en_ewt`, `de_pud` and `nl_wikiann` are test sets;
+    `en_gum-news` is one genre of a treebank whose sentence ids contain it (`GUM_news_...`).
     """
     return f"{stem}.{'tsv' if '_wikiann' in stem else 'conllu'}"
 
 
 def cut_file(data: Path, stem: str, most: int | None = None) -> str:
-    """The content of a file that is cut from a treebank or from WikiAnn: at most so many sentences.
+    """The content of a file from a treebank or from WikiAnn, with at most `most` sentences.
 
-    Where WikiAnn has no test of a language, half of its development set is one.
+    If WikiAnn has no test set for a language, half of its development set is used.
     """
     language, _, rest = stem.partition("_")
     corpus, _, part = rest.partition(".")
@@ -230,7 +230,7 @@ def cut_file(data: Path, stem: str, most: int | None = None) -> str:
 
 
 def sentences(lines: Sequence[str]) -> list[list[str]]:
-    """Blocks of lines between blank ones.
+    """Blocks of lines separated by blank lines.
 
     >>> sentences(["a", "b", "", "", "c"])
     [['a', 'b'], ['c']]
@@ -239,9 +239,9 @@ def sentences(lines: Sequence[str]) -> list[list[str]]:
 
 
 def choose(blocks: Sequence[list[str]], most: int | None, hashes: tuple[float, float] = (0.0, 1.0)) -> list[list[str]]:
-    """The sentences in a range of hashes, and of these at most so many: those with the lowest hash, in order.
+    """At most `most` sentences with hashes in a range: those with the lowest hash, in their order.
 
-    It is the hash of a sentence's id, or of its lines where it has none.
+    The hash is that of a sentence's id, or of its lines if it has no id.
 
     >>> choose([["a"], ["b"], ["c"], ["d"], ["e"]], 2)
     [['a'], ['c']]
@@ -251,5 +251,5 @@ def choose(blocks: Sequence[list[str]], most: int | None, hashes: tuple[float, f
 
 
 def _identity(block: list[str]) -> str:
-    """The line with a sentence's id, or all lines where it has none."""
+    """The line with a sentence's id, or all lines if it has none."""
     return next((line for line in block if line.startswith("# sent_id =")), "\n".join(block))

@@ -1,13 +1,13 @@
-"""Hussain & Dudev (2020): what tuning on one language does to the others, and to each layer.
+"""Hussain & Dudev (2020): the effect of fine-tuning on one language on other languages and on each layer.
 
-What the paper prints is in its Tables 1 and 2. What its figures show was worked out from the files released with its
-code (github AmanDaVinci/X-Lingual-Transfer-Learning). The released code takes perplexity on 32 sentences, redraws their
-masks each time, and keeps the worst model as the best, and its three runs share every time stamp: their spread is no
-spread over seeds. It logs from step 1 on, after one update, where our first reading is step 0; its plots count blocks
-from 0, where ours count from 1.
+The published numbers are from the paper's Tables 1 and 2. Those of its figures were computed from the files released
+with its code (github AmanDaVinci/X-Lingual-Transfer-Learning). The released code measures perplexity on 32 sentences,
+redraws their masks each time, and keeps the worst model as the best. Its three runs share all time stamps, so their
+spread is not a spread over seeds. It logs from step 1 on, after one update, whereas our first reading is step 0; its
+plots count blocks from 0, ours from 1.
 
-Perplexities are compared as ratios, in logarithms; plans are compared seed by seed, since a seed draws the same order
-of sentences and the same masks for each. Per token where both sides have the same vocabulary, else per character.
+Perplexities are compared as ratios, in logarithms, per token if vocabularies are the same, else per character. Plans
+are compared seed by seed, since a seed determines the order of sentences and the masks for all of them.
 """
 
 import re
@@ -44,28 +44,28 @@ ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual f
 ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"
 FIXED = paper.read_fixed("hussain2020")
 PLANS: Mapping[str, str] = FIXED["plans"]
-NATIVE = "native"  # folder, and name, of the native model where it is pretrained on the spot
+NATIVE = "native"  # folder and name of the native model, if the reproduction pretrains it
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
-FEW = "validation, first "  # how drift names the batch of 16 sentences, which is what the paper measures distances on
+FEW = "validation, first "  # drift's name for the batch of 16 sentences on which the paper measures distances
 PUBLISHED, CAPTIONS = read_published("hussain2020"), read_captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-DEFECTS = FIXED["defects"]  # what the released code does otherwise than the paper says
-SHIFT, STRAY = "legacy_shift", "legacy_stray"  # what a defect does to a curve
+DEFECTS = FIXED["defects"]  # deviations of the released code from the paper
+SHIFT, STRAY = "legacy_shift", "legacy_stray"  # effects of a defect on a curve
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
-    """The jobs of a reproduction: what is to be pretrained first, then every plan with every seed."""
+    """The jobs of a reproduction: pretraining first, then every plan with every seed."""
     language, native = scale.language, scale.native or str(request.out / NATIVE / "model")
     wanted = {f"{language}.txt": scale.sentences, **{f"{code}.txt": scale.watched for code in scale.others}}
     texts = paper.Texts(request, partial(_contents, scale), wanted)
     model, called, before = request.model_to_read(scale)
     if scale.native is None:
         shape = paper.TINY
-        if scale.model is not None:  # the shape of the model that is tuned
+        if scale.model is not None:  # use the shape of the fine-tuned model
             config = paper.config_of(scale.model, "no native model of its shape can be made")
             shape = {"architecture": config.model_type, "depth": config.num_hidden_layers, "width": config.hidden_size}
             shape |= {"heads": config.num_attention_heads, "feedforward": config.intermediate_size}
@@ -98,10 +98,10 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
 
 def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
-    """Every file: sentences to tune on (LANG.txt), to watch, and to pretrain a native model on (native.txt).
+    """The files: sentences for fine-tuning (LANG.txt), of other languages, and for a native model (native.txt).
 
-    What is tuned on is the file given, else `drift/LANG.txt` in the data folder. The other languages are distinct
-    premises of XNLI's development sets.
+    The fine-tuning text is the given file, else `drift/LANG.txt` in the data folder. The text of other languages are
+    distinct premises of XNLI's development sets.
     """
     language, texts = scale.language, dict[str, Iterable[str]]()
     path = Path(scale.text) if scale.text else find_file(data, f"drift/{language}.txt")
@@ -111,7 +111,7 @@ def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
         lines = read_lines(find_file(data, f"xnli/dev-{other}.tsv"))
         premises = dict.fromkeys(line.split("\t")[0].strip() for line in lines)
         texts[other] = lowest_hashed(list(filter(None, premises)), scale.watched)
-    if scale.native is None:  # what drift trains on when it holds out this share for the test, and for validation
+    if scale.native is None:  # the training part of drift's split with this share of held-out sentences
         texts[NATIVE] = split(tuned, HELD_OUT)[2]
     return {f"{name}.txt": as_lines(corpus) for name, corpus in texts.items()}
 
@@ -122,13 +122,13 @@ def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
 def collect(run: Run, jobs: Sequence[Job]) -> None:
     """Fill the run's table with the rows of these finished jobs, and crossing and balance over their seeds.
 
-    Single directions of retrieval are left to the jobs' own tables; their mean is here. What an untuned model scores
-    is the same in each job, since all of them read the same masks, and is taken from the first.
+    Only the mean of retrieval over directions is collected; single directions are in the jobs' tables. Rows of models
+    before fine-tuning are the same in all jobs, which use the same masks, and are taken from the first.
     """
     rows = []
     for position, job in enumerate(jobs):
         table = read_rows(job.folder)
-        left_out = table["measure"].isin(("crossing_step", "balance_step"))  # they are over all seeds
+        left_out = table["measure"].isin(("crossing_step", "balance_step"))  # computed over all seeds below
         left_out |= table["measure"].str.startswith("p@") & (table["source"] != "")
         rows += records(table[~left_out & ((table["plan"] != UNTUNED) | (position == 0))])
     if not rows:
@@ -138,7 +138,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     native = next((entry["other_model"] for entry in rows if entry.get("other_model") not in (None, "", START)), "")
     last = {each["plan"]: int(each["step"]) for each in sorted(curves, key=lambda entry: int(entry["step"]))}
     beside = []
-    for entry in rows:  # with its coordinates as the file of published numbers spells them
+    for entry in rows:  # respell coordinates as in the file of published numbers
         spelt = {name: "native" for name in ("model", "other_model") if native and entry.get(name) == native}
         spelt |= {"target": "tuned"} if entry.get("target") == language else {}
         spelt |= {"data": "first batch"} if str(entry.get("data", "")).startswith(FEW) else {}
@@ -153,22 +153,22 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def effect_rows(table: pd.DataFrame) -> Iterator[Row]:
-    """`legacy_shift` and `legacy_stray` of every training with defects whose plan was run without them, too.
+    """Rows `legacy_shift` and `legacy_stray` of every training with defects whose plan was also run without them.
 
-    Of perplexity per token: the target's (validation and test), each other language and the others pooled. Of L2
-    distances: to each model, on each text, the mean over the layers that moved. `task` names the measure compared.
+    They are computed for perplexity per token (of the target on validation and test text, of each other language, and
+    pooled) and for L2 distances (to each model, on each text, the mean over layers that moved). `task` is the measure.
 
-    With x(s) a reading at step s with a defect, and y(s) the same reading of the same seed without it, the defect
-    shifts a curve by the mean over the readings s of
+    With x(s) a reading at step s with a defect, and y(s) the reading of the same seed without it, the shift of a curve
+    is the mean over the readings s of
 
         e(s) = log x(s) / y(s)
 
-    and makes it stray by the standard deviation of e(s) around that mean. Both are means over seeds with a t interval;
-    a shift of 0.1 is a curve that lies 10.5% too high. Step 0 counts: what is wrong there was never learned.
+    and its straying is the standard deviation of e(s) around that mean. Both are means over seeds with a t interval; a
+    shift of 0.1 is a curve 10.5% too high. Step 0 is included: an error there cannot be due to training.
     """
     compared = (table["measure"] == "l2_drift") | ((table["measure"] == "perplexity") & (table["unit"] == "token"))
     table = table[compared & table["step"].notna() & (table["method"] != "attention")]
-    # A test is one reading, of whichever step was kept.
+    # A test is a single reading, of the step whose model was kept.
     table = table.assign(step=table["step"].where(table["data"] != "test", 0))
     honest, spoilt = table[table["condition"] == ""], table[table["condition"] != ""]
     names = ["plan", "condition", "measure", "target", "data", "other_model"]
@@ -181,7 +181,7 @@ def effect_rows(table: pd.DataFrame) -> Iterator[Row]:
         curves = []
         for _, group in readings.groupby("seed", sort=False):
             layers = [each.to_numpy() for _, each in group.groupby("layer", sort=False, dropna=False)["effect"]]
-            # A layer that begins to move late has no readings before, and would count for other steps.
+            # A layer that starts to move late has no earlier readings, so its mean would be over other steps.
             most = max(map(len, layers))
             curves.append(np.mean([layer for layer in layers if len(layer) == most], axis=0))
         at |= {"model": readings["model"].iloc[0], "task": at.pop("measure"), "over": "seeds"}
@@ -191,28 +191,28 @@ def effect_rows(table: pd.DataFrame) -> Iterator[Row]:
 
 
 def _language(results: Results) -> str:
-    """The language that was tuned on."""
+    """The language of fine-tuning."""
     return str(next(iter(results.distinct("target", measure="perplexity", data="validation", plan=[*PLANS])), ""))
 
 
 def _native(results: Results) -> str:
-    """The native model's name, "" where there is none."""
+    """The native model's name, or "" if there is none."""
     return next((name for name in results.distinct("other_model") if name != START), "")
 
 
 def _at(results: Results, target: str, unit: str = "token") -> dict[str, Any]:
-    """Coordinates of perplexity while a model is tuned, of one language or of all others pooled."""
+    """Coordinates of perplexity during fine-tuning, of one language or of all others pooled."""
     data = {"data": "validation"} if target == _language(results) else {}
     return {"measure": "perplexity", "condition": None, "target": target, "unit": unit, **data}
 
 
 def _perplexity(results: Results, each: str, target: str, unit: str = "token") -> Curves | None:
-    """Perplexity of one language, or of all others pooled, while a plan was trained."""
+    """Perplexity of one language, or of all others pooled, during the training of a plan (`each`)."""
     return results.curves("step", **_at(results, target, unit), plan=each)
 
 
 def _watched(results: Results) -> list[str]:
-    """The other languages that were read while all layers were trained, in the order of the rows."""
+    """The other languages with perplexity during training of all layers, in the order of the rows."""
     targets = results.distinct("target", measure="perplexity", plan=ALL, unit="token")
     return [target for target in targets if target not in (_language(results), OTHERS)]
 
@@ -222,34 +222,34 @@ NO_DISTANCES = "no distances to a native model were measured under "
 
 
 def _distances(results: Results, each: str) -> dict[int, Curves]:
-    """L2 of every block to the native model while a plan was trained."""
+    """L2 of every block to the native model during the training of a plan."""
     at = {**DISTANCE, "plan": each, "other_model": _native(results)}
     curves = {int(block): results.curves("step", **at, layer=block) for block in results.distinct("layer", **at)}
     return {block: curve for block, curve in sorted(curves.items()) if block and curve is not None}
 
 
 def _test(results: Results, each: str, unit: str = "token", **model: str) -> Seeds:
-    """Test perplexity of the best model of each seed; of an untuned model, which is named."""
+    """Test perplexity of the best model of each seed, or of a named model before fine-tuning."""
     return results.values(measure="perplexity", data="test", plan=each, condition=None, unit=unit, **model)
 
 
 # ------------------------------------------------------------------------------------------------ the claims
 
-# A curve has settled after a step when what it still moves after it is at most a quarter (REST) of all it ever moves,
-# or 1% (LITTLE) of its level; it is away from zero when half (AWAY) of what it began with is left.
+# A curve has settled after a step if its range from there on is at most a quarter (REST) of its whole range, or 1%
+# (LITTLE) of its level; it is away from zero if at least half (AWAY) of its first value is left.
 REST, LITTLE, AWAY = 0.25, 0.01, 0.5
 NO_OTHERS = f"no other languages were read under {ALL}"
 
 
 def _factors(curves: Curves) -> Floats:
-    """What the last value is of the first, by seed."""
+    """The ratio of the last value to the first, by seed."""
     return curves.values[:, -1] / curves.values[:, 0]
 
 
 @Claim("null")
 def null(results: Results) -> Iterator[Contrast]:
     """The null hypothesis, that tuning on one language leaves the others' perplexity as it was, is rejected."""
-    # Rejected by a rise and by a fall alike, so forgetting is judged apart.
+    # Both a rise and a fall reject it, so forgetting is judged separately.
     curves = needed(_perplexity(results, ALL, OTHERS), NO_OTHERS)
     words = f"that of the others {_way(_factors(curves))} from {_from_to(curves)}, a factor of {{}}"
     words += ": a fall, where the paper sees a rise" if over_seeds(_factors(curves), log=True).value < 1 else ""
@@ -279,12 +279,11 @@ def forgetting(results: Results) -> Iterator[Contrast]:
 
 
 def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
-    """How far each seed rises from the lowest point of the others' mean to its end, and the steps of those points.
+    """The rise of each seed from the lowest step of the other seeds' mean to the end, and these steps; both (seeds,).
 
-    The lowest point of a curve is below its end by construction, and a mean over seeds of such rises is above zero even
-    where there is none. So the step is chosen for each seed by the mean curve of the other seeds, and the rise from
-    there is read in the seed that had no part in the choice. Both (seeds,). A seed that is alone is read at its own
-    lowest point. Curves that fall to the end give 1.
+    The lowest value of a curve is by construction not above its last one, so rises from each curve's own minimum are
+    biased upwards. So the step for each seed is chosen on the mean curve of the other seeds. A single seed uses its own
+    minimum. Curves that fall until the end give 1.
     """
     logs = np.log(curves.values)  # (seeds, n)
     seeds = np.arange(len(logs))
@@ -307,11 +306,11 @@ def falls(results: Results) -> Iterator[Contrast]:
     "above the others and ends below.",
 )
 def crossed(results: Results) -> Iterator[Contrast]:
-    """The ratio of what is tuned on to the others: above 1 at first, below 1 at the end.
+    """The ratio of the target's perplexity to that of the others: above 1 at the start, below 1 at the end.
 
-    The paper's claim is per token; per character it is said beside, and judges nothing.
+    The paper's claim is per token; the result per character is added to the words, but not judged.
     """
-    told: dict[str, str] = {}  # by unit: what the curves do
+    told: dict[str, str] = {}  # description of the curves by unit
     for unit in UNITS[::-1]:
         target, others = (
             needed(_perplexity(results, ALL, code, unit), f"there are no two curves under {ALL}")
@@ -349,7 +348,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     return Claim(name, statement, contrasts)
 
 
-TESTS = sorted(PUBLISHED.values(measure="perplexity", data="test"))  # native last
+TESTS = sorted(PUBLISHED.values(measure="perplexity", data="test"))  # the native model is last
 
 
 @Claim(
@@ -376,7 +375,7 @@ def settles(results: Results) -> Iterator[Contrast]:
     late = _epochs(next(iter(curves.values())))[-1]
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
     moved = {block: _range(curve, late) / curve.values[:, -1] for block, curve in curves.items()}
-    # The better of two ways to have settled, in parts of what each allows, (blocks, seeds); then the worst block.
+    # The better of the two criteria, as a share of its threshold, (blocks, seeds); then the worst block.
     still = np.array([np.minimum(rest[block] / REST, moved[block] / LITTLE) for block in curves])
     left = {block: _factors(curve) for block, curve in curves.items()}
     most, least = (extreme(own, key=lambda block: own[block].mean()) for extreme, own in ((max, rest), (min, left)))
@@ -414,24 +413,24 @@ def last_layer(results: Results) -> Iterator[Contrast]:
 
 
 def _rest(curves: Curves, step: float) -> Floats:
-    """The share of a curve's whole range that it still moves from a step on, by seed; 0 for one that never moves."""
+    """The range of a curve from a step on as a share of its whole range, by seed; 0 for a constant curve."""
     whole = np.ptp(curves.values, axis=1)
     return np.divide(_range(curves, step), whole, out=np.zeros_like(whole), where=whole > 0)
 
 
 def _range(curves: Curves, step: float) -> Floats:
-    """How far each seed's curve still moves from a step on (seeds,)."""
+    """The range of each seed's curve from a step on (seeds,)."""
     later = curves.values[:, curves.steps >= step]
     return np.ptp(later, axis=1) if later.shape[1] else np.zeros(len(curves.values))
 
 
 def _way(factors: Floats) -> str:
-    """How a perplexity went on average over seeds."""
+    """The direction of a perplexity's change, averaged over seeds, as text."""
     return "rose" if np.log(factors).mean() > 0 else "fell"
 
 
 def _from_to(curves: Curves) -> str:
-    """Where curves begin and end, as geometric means over seeds."""
+    """The first and last values of curves, as geometric means over seeds."""
     return " to ".join(number(over_seeds(curves.values[:, at], log=True).value) for at in (0, -1))
 
 
@@ -455,7 +454,7 @@ DISTANCES: Mapping[str, Mapping[str, Any]] = CAPTIONS.words["distances"]  # the 
 
 
 def tables(results: Results) -> list[Table]:
-    """Tables 1 and 2, published beside measured, and what became of the other languages under each plan."""
+    """Tables 1 and 2, published beside measured, and the change of the other languages under each plan."""
     counts = [len(seeds) for each in PLANS if (seeds := _test(results, each))]
     code, language = _language(results), short_name(_language(results))
     words = {"language": language, "seeds": seeds_note(counts or [0], "geometric means")}
@@ -478,7 +477,7 @@ def tables(results: Results) -> list[Table]:
         columns[f"per {unit}, measured"] = {"read": lambda **at: _cell(_test(results, **at)), "unit": unit}
     made += grid(results, rows, columns, **CAPTIONS.table("table-2", **words))
 
-    # Other languages by plan, and each language where all layers train: at first, lowest, at last.
+    # Other languages by plan, and each language if all layers train: first, lowest and last value.
     wanted = [(title, each, OTHERS) for each, title in PLANS.items()]
     wanted += [(f"{PLANS[ALL]}, {short_name(code)}", ALL, code) for code in _watched(results)]
     lines, second = [], ""
@@ -498,13 +497,13 @@ def tables(results: Results) -> list[Table]:
 
 
 def _conditions(results: Results) -> list[tuple[str, str]]:
-    """The plans that were trained with defects, and without, each with the condition of its rows."""
+    """The plans that were trained both with and without defects, each with the condition of its rows."""
     rows = results.where(measure=SHIFT)
     return list(dict.fromkeys(zip(rows["plan"], rows["condition"], strict=True)))
 
 
 def _defect_table(results: Results) -> list[Table]:
-    """What each defect of the released code does to the curves of a plan."""
+    """The effect of each defect of the released code on the curves of a plan."""
     code, to = _language(results), _native(results) or START
     columns: dict[str, Any] = {
         f"{short_name(code)} reads": {"measure": SHIFT, "target": code, "data": "validation"},
@@ -524,7 +523,7 @@ def _defect_table(results: Results) -> list[Table]:
 
 
 def _defect_figures(results: Results) -> Iterator[Figure]:
-    """A row of panels for each defect, its curves upon those without it; columns share their axes."""
+    """A row of panels for each defect, with curves with and without it; columns share their axes."""
     language, to = _language(results), _native(results) or START
     sides = {short_name(language): language, "other languages": OTHERS}
     read = {label: {**_at(results, target), "log": True} for label, target in sides.items()}
@@ -545,7 +544,7 @@ def _defect_figures(results: Results) -> Iterator[Figure]:
 
 
 def _published(step: int, target: str) -> str:
-    """A cell of Table 1, ± the s.d. it prints."""
+    """A cell of Table 1: value ± published s.d."""
     lines = PUBLISHED.where(reference="Table 1", target=target, step=step + 1)
     return f"{float(lines[0]['value']):.2f} ± {float(lines[0]['spread']):.2f}" if lines else NOTHING
 
@@ -555,20 +554,20 @@ def _cell(values: Seeds) -> str:
 
 
 def _at_step(results: Results, **at: Any) -> str:
-    """A perplexity over seeds; before the first update all seeds are the same."""
+    """A perplexity over seeds as text; before the first update all seeds are the same."""
     values = results.values(**at)
     first = next(iter(values.values()), np.nan)
     return number(first) if np.allclose(list(values.values()), first, rtol=1e-9) else _cell(values)
 
 
 def figures(results: Results) -> list[Figure]:
-    """Every figure the rows allow, in the paper's order: 1 to 3 and A.1 to A.4."""
+    """All figures that can be made from the rows, in the paper's order: 1 to 3 and A.1 to A.4."""
     first, *others = (_distance_figure(results, name, **shown) for name, shown in DISTANCES.items())
     return [*first, *_perplexity_figure(results), *chain(*others), *_defect_figures(results)]
 
 
 def _distance_figure(results: Results, name: str, number: str, plan: str, blocks: Sequence[int]) -> list[Figure]:
-    """The distance of some blocks to the native model under a plan, the paper's first and last value in the titles."""
+    """Distances of some blocks to the native model under a plan; titles have the paper's first and last value."""
     panels, reach, seeds = [], 0.0, 0
     for block, curve in _distances(results, plan).items():
         if block in blocks:
@@ -578,13 +577,13 @@ def _distance_figure(results: Results, name: str, number: str, plan: str, blocks
             panels.append(Panel(f"block {block}{f'  (paper: {ends})' * bool(ends)}", [line], _epochs(curve)))
             reach, seeds = max(reach, float(np.ptp([*line.value, *line.low, *line.high]))), len(curve.seeds)
     filled = {"model": results.model, "native": _native(results), "plan": PLANS[plan], "bands": bands_note(seeds)}
-    # One span for all panels, as in the paper: what moves little looks so.
+    # One vertical range for all panels, as in the paper, so that small changes look small.
     made = CAPTIONS.figure(name, panels, like="figure", number=number, **filled)
     return [replace(figure, reach=1.08 * reach) for figure in made]
 
 
 def _perplexity_figure(results: Results) -> list[Figure]:
-    """Figure 2: the curves of what is tuned on and of the others, the paper's values as dots."""
+    """Figure 2: the curves of the fine-tuning language and of the others, with the paper's values as dots."""
     language = short_name(_language(results))
     sides = {language: _language(results), "other languages": OTHERS}
     curves = {label: own for label, code in sides.items() if (own := _perplexity(results, ALL, code))}
@@ -596,7 +595,7 @@ def _perplexity_figure(results: Results) -> list[Figure]:
     for target, name in (("tuned", "Dutch"), (OTHERS, "other languages")):
         read = {int(line["step"]) - 1: float(line["value"]) for line in PUBLISHED.where(target=target, plan=ALL)}
         steps = sorted(step for step in read if step <= until)
-        if len(steps) >= LEAST:  # a training of a few steps has nothing to be compared with
+        if len(steps) >= LEAST:  # a short training has too few published steps to compare with
             dots.append(Line(f"{name}, published", steps, [read[step] for step in steps], dots=True))
     lines = [each.line(label, until=until, log=True) for label, each in curves.items()]
     panels = [Panel(f"the first {until:,.0f} steps", [*lines, *dots])]
@@ -608,7 +607,7 @@ def _perplexity_figure(results: Results) -> list[Figure]:
 
 
 def _epochs(curves: Curves) -> list[float]:
-    """The steps at which all epochs but the last end."""
+    """The last steps of all epochs but the final one."""
     return [float(curves.steps[-1]) * epoch / EPOCHS for epoch in range(1, EPOCHS)]
 
 

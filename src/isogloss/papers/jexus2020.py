@@ -1,19 +1,19 @@
 """Jexus (2020): XNLI by the number of frozen layers, and where English and Chinese meet.
 
-The post gives its table and its chart as images whose numbers are not available, and names neither the variant of the
-model nor learning rate, batch, epochs, seeds or languages. So it has no published number here, only three claims:
+The post shows its table and chart only as images whose numbers are not available, and does not name the variant of the
+model, learning rate, batch size, epochs, seeds or languages. So it has no published number here, only three claims:
 accuracy in other languages is best when the representation of layer 8 is kept fixed; accuracy in English hardly depends
-on N; and accuracy goes with how well the languages of layer N are aligned, judged by eye on t-SNE maps of WMT-17
-(English and Chinese), where layers 7 and 8 look best, 1 to 4 and 11 and 12 poor. The published values in
-`published/jexus2020.csv` are of another source: zero-shot XNLI of a multilingual BERT with nothing frozen.
+on N; and accuracy is related to the alignment of languages at layer N, judged by eye on t-SNE maps of WMT-17 (English
+and Chinese), where layers 7 and 8 look best, and 1 to 4 and 11 and 12 poor. The values in `published/jexus2020.csv`
+have another source: zero-shot XNLI of a multilingual BERT without frozen layers.
 
-The settings are ours: batch 32 and a rate of 5e-5, as the authors of multilingual BERT have them for XNLI; three epochs
-with 10% warm-up, linear decay and the model chosen on English development data, as Wu & Dredze (2019) have them, who
-freeze layers in the same way. Freezing changes which rate is best, so `rate` may be several, of which English
-development data chooses for each N and seed; `mini`, being smaller, takes higher ones. Findings are of the head on the
-first token; `heads` may name the one on the mean of all tokens, too (`nli-mean`).
+The settings are ours: batch size 32 and learning rate 5e-5, which the authors of multilingual BERT use for XNLI; three
+epochs with 10% warm-up, linear decay and model selection on English development data, as in Wu & Dredze (2019), who
+freeze layers in the same way. The best learning rate depends on freezing, so `rate` may have several values, one of
+which is selected on English development data for each N and seed; `mini`, a smaller model, needs higher ones. Findings
+use the head on the first token; `heads` may add the head on the mean of all tokens (`nli-mean`).
 
-Accuracies are compared seed by seed, since a seed draws the same order of pairs and the same head for each N.
+Accuracies are compared seed by seed, since a seed determines the order of pairs and the initial head for every N.
 """
 
 import shutil
@@ -41,27 +41,27 @@ from isogloss.text.readers.parallel import read_bitext
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
 PUBLISHED, CAPTIONS = read_published("jexus2020"), read_captions("jexus2020")
 SCALES, OPTIONS = paper.read_scales("jexus2020")
-NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the best N of how many blocks; layers to either side that are near
-MARGIN = 0.02  # within which English accuracy counts as the same
+NOTHING_FROZEN, BEST, DEPTH, NEAR = -1, 8, 12, 1  # the post's best N, its number of blocks, and the tolerance in layers
+MARGIN = 0.02  # differences in English accuracy up to this count as none
 DUTCH, SICK, SICK_TEST = "nl", "sick.tsv", "sick-test-nl.tsv"  # XNLI has no Dutch
 TRAIN, DEV, PARALLEL = "mnli-train.tsv", "mnli-dev.tsv", "xnli.tsv"
 SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": None}
 MEAN_SCORES = {**SCORES, "task": "nli-mean"}  # with the head on the mean of all tokens
-AVERAGED = ("accuracy", "gap", "relative_gap")  # whose means over the other languages are taken
-# How well the languages of a layer are aligned: measures of `map`, and their method.
+AVERAGED = ("accuracy", "gap", "relative_gap")  # measures that are averaged over the other languages
+# Measures of the alignment of languages at a layer, from `map`, with their method.
 ALIGNMENT: Mapping[str, dict[str, Any]] = paper.read_fixed("jexus2020")["alignment"]
-CORRELATIONS: tuple[Literal["spearman", "pearson"], ...] = ("spearman", "pearson")  # of ranks, and of values
+CORRELATIONS: tuple[Literal["spearman", "pearson"], ...] = ("spearman", "pearson")  # rank and linear correlation
 FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
-WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors that they are drawn from elsewhere
+WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors if they are drawn on another machine
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
-    """The jobs of a reproduction: a training for every N, with all its seeds, and maps of the untrained model.
+    """The jobs of a reproduction: a training for every N, with all its seeds, and maps of the original model.
 
-    A job has all seeds of one N, since the states of the frozen layers are computed once for them.
+    A job has all seeds of one N, so that the hidden states of the frozen layers are computed once for all of them.
     """
     source, tested, seeds = scale.source, (scale.source, *scale.targets), request.seeds
     texts = paper.Texts(request, partial(_contents, scale), wanted={TRAIN: scale.count})
@@ -100,13 +100,13 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
 
 def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
-    """Every file: MultiNLI to train on and choose by, XNLI and SICK-NL to test on, and parallel sentences to map.
+    """The files: MultiNLI for training and development, XNLI and SICK-NL for tests, and parallel sentences for maps.
 
-    The development sets of XNLI are for the oracle.
+    The development sets of XNLI are only used for the oracle.
     """
     languages = (scale.source, *scale.targets)
     files = inference_files(data, languages, scale.count)
-    del files[f"xnli-dev-{scale.source}.tsv"]  # MultiNLI chooses
+    del files[f"xnli-dev-{scale.source}.tsv"]  # models are selected on MultiNLI
     bitext = read_bitext(find_file(data, "xnli/xnli.15way.tsv"), languages=languages)
     files[PARALLEL] = as_lines([languages, *zip(*bitext, strict=True)])
     if scale.dutch:
@@ -125,15 +125,15 @@ def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
 def collect(run: Run, jobs: Sequence[Job]) -> None:
     """Fill the run's table with the rows of these finished jobs, and correlations of accuracy with alignment.
 
-    Scores by epoch stay in the tables of the jobs. The mean over other languages is taken anew without Dutch, which is
-    of other data. The word map of two languages is copied; its values are those of the map of all languages. That of
-    tokens stays in its job's folder.
+    Scores by epoch are only in the tables of the jobs. The mean over other languages is recomputed without Dutch, which
+    has other data. The word map of two languages is copied, but its values are taken from the map of all languages. The
+    map of tokens stays in its job's folder.
     """
     for job in jobs:
         table = read_rows(job.folder)
         if job.recipe == "transfer":
             scores = [PUBLISHED.beside(entry) for entry in records(final(table))]
-            targets = [  # of XNLI; their sets are one mean
+            targets = [  # languages of XNLI, which are averaged
                 {name: value for name, value in entry.items() if name != "data"}
                 for entry in scores
                 if entry["target"] not in (entry["source"], DUTCH) and entry["measure"] in AVERAGED
@@ -142,7 +142,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             run.append([*scores, *mean_rows(scores)])
         elif not job.options["points"]:
             run.append(records(table[table["measure"].isin(FROM_MAPS)]))
-        elif "tokens" not in job.options:  # the points of the word map, or the vectors unless they were drawn here
+        elif "tokens" not in job.options:  # copy the points of the word map, or the vectors if it was not drawn
             points, vectors = ((job.folder / name, run.folder / name) for name in WORD_MAP)
             copied = points if points[0].is_file() else vectors
             if copied[0].is_file() and (copied is points or not points[1].is_file()):
@@ -151,9 +151,9 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def correlations(results: Results) -> Iterator[Row]:
-    """Accuracy at N with alignment at layer N, over N from 0 on: for each language, and pooled within those of XNLI.
+    """Correlations of accuracy at N with alignment at layer N, over N >= 0: by language, and pooled within XNLI's.
 
-    `unit` says what is correlated with accuracy.
+    `unit` is the measure that is correlated with accuracy.
     """
     coordinates = {"model": results.model, "task": "nli", "source": results.source}
     for name in ALIGNMENT:
@@ -171,30 +171,30 @@ def correlations(results: Results) -> Iterator[Row]:
 
 
 def _languages(results: Results) -> list[str]:
-    """Every language that was tested or, where none was, mapped: the source first, Dutch last."""
+    """All languages that were tested, or else mapped: the source first, Dutch last."""
     targets = results.distinct("target", **SCORES) or results.distinct("target", measure=["p@1", "cka"])
     codes = dict.fromkeys([results.source, *targets])
     return [code for code in codes if code not in (OTHERS, DUTCH)] + [DUTCH] * (DUTCH in codes)
 
 
 def _frozen(results: Results) -> dict[int, dict[str, Any]]:
-    """Every N that was run, in order, and its coordinates."""
+    """The coordinates of every N that was run, in order."""
     plans = {int(frozen.partition(":")[2]): {"plan": frozen} for frozen in results.distinct("plan", **SCORES)}
     return dict(sorted(plans.items()))
 
 
 def _depth(results: Results) -> int:
-    """How many blocks the model has, as far as the rows tell."""
+    """The number of blocks of the model, inferred from the rows."""
     return max([0, *results.distinct("layer"), *(point + 1 for point in _frozen(results))])
 
 
 def _curves(results: Results, language: str) -> Curves:
-    """Accuracy over N; a claim cannot be judged without any N."""
+    """Accuracy over N; without any N, a claim is not judged."""
     return needed(results.curves(_frozen(results), **SCORES, target=language), "no N was run")
 
 
 def _both(results: Results, name: str, language: str) -> tuple[Floats, Floats]:
-    """Alignment at layer N, and accuracy with N layers frozen, for every N from 0 on that has both."""
+    """Alignment at layer N, and accuracy with N frozen layers, for every N >= 0 that has both."""
     aligned = results.curves("layer", **ALIGNMENT[name], **_pair(results, language))
     accuracy = results.curves(_frozen(results), **SCORES, target=language)
     if aligned is None or accuracy is None:
@@ -213,7 +213,7 @@ def _pair(results: Results, language: str) -> dict[str, Any]:
 
 
 def near_best(depth: int) -> list[int]:
-    """The N that count as near the post's best: 7 to 9 of 12 blocks, and as high up in a model of another depth.
+    """The N near the post's best: 7 to 9 of 12 blocks, scaled to the depth of the model.
 
     >>> near_best(12), near_best(3)
     ([7, 8, 9], [1, 2])
@@ -243,7 +243,7 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     ),
 )
 def best(results: Results) -> Iterator[Contrast]:
-    """The mean over targets at these N above that at both ends, and the best of these N above the best of the rest."""
+    """The mean over targets at these N compared with both ends, and the best of these N compared with the others."""
     points, near, last = list(_frozen(results)), near_best(_depth(results)), _depth(results) - 1
     missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
     curves = _curves(results, OTHERS)
@@ -270,11 +270,11 @@ def best(results: Results) -> Iterator[Contrast]:
     "frozen).",
 )
 def flat(results: Results) -> Iterator[Contrast]:
-    """The largest difference of accuracy in the source, at any N, to that with nothing frozen."""
+    """The largest difference of accuracy in the source at any N from that without frozen layers."""
     points, source = list(_frozen(results)), results.source
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
-    moved = curves.values[:, 1:] - curves.values[:, :1]  # nothing frozen comes first
+    moved = curves.values[:, 1:] - curves.values[:, :1]  # the first column has nothing frozen
     farthest = 1 + int(np.abs(moved.mean(axis=0)).argmax())
     words = (
         f"{target_title(source)} {_between(curves)}, farthest from {percent(float(curves.mean[0]))} at "
@@ -287,7 +287,7 @@ def flat(results: Results) -> Iterator[Contrast]:
 
 
 def _between(curves: Curves) -> str:
-    """The lowest and the highest mean over seeds, in percent."""
+    """The lowest and the highest mean over seeds, in percent, as text."""
     return f"between {percent(float(curves.mean.min()))} and {percent(float(curves.mean.max()))}"
 
 
@@ -312,7 +312,7 @@ CLAIMS = (above_chance, best, flat, goes_with_alignment)
 
 
 def tables(results: Results) -> list[Table]:
-    """Accuracy by N, the oracle's, and correlations with alignment; those that the rows allow."""
+    """Tables of accuracy by N, accuracy of the oracle, and correlations with alignment, if the rows have them."""
     source = target_title(results.source)
     points = {str(point): {**SCORES, **at} for point, at in _frozen(results).items()}
     codes = [code for code in (*_languages(results), OTHERS) if code != DUTCH]
@@ -339,10 +339,10 @@ def tables(results: Results) -> list[Table]:
 
 
 def figures(results: Results) -> list[Figure]:
-    """Every figure the rows allow: the post's chart, alignment by layer, and one against the other."""
+    """All figures that can be made from the rows: the post's chart, alignment by layer, and one against the other."""
     languages, frozen = _languages(results), _frozen(results)
     dutch, seeds = DUTCH in languages, len(_curves(results, results.source).seeds) if frozen else 0
-    # Bands of the source and the mean alone, so that the eye can follow them.
+    # Only the source and the mean have bands, for readability.
     lines = {
         target_title(code): {
             "target": code,

@@ -1,13 +1,13 @@
-"""Muller, Elazar, Sagot & Seddah (2021): which layers carry a task across languages, by layers that begin anew.
+"""Muller, Elazar, Sagot & Seddah (2021): which layers matter for cross-lingual transfer, by reinitialising layers.
 
-The weights of two neighbouring layers begin anew, the whole model is fine-tuned on a task in one language, and tested
-there and in others; the reference begins with all its weights. No number of the paper could be read, so nothing stands
-beside what is measured, and what counts as small, free and unchanged in its claims are thresholds of this project's
-own (`SMALL`, `FREE`, `SAME`). The released code compares languages by CKA with Gaussian kernels, on four batches that
-are almost the same sentences, which is repeated here under the condition `legacy:...`, beside debiased CKA.
+Two neighbouring layers are reinitialised, the whole model is fine-tuned on a task in one language, and tested in that
+language and in others; the reference keeps all pretrained weights. The numbers of the paper were not available, so
+there are no published values, and the meanings of small, free and unchanged in its claims are thresholds of this
+project (`SMALL`, `FREE`, `SAME`). The released code compares languages by CKA with Gaussian kernels, on four batches of
+almost the same sentences, which is repeated here under the condition `legacy:...`, in addition to debiased CKA.
 
-Claims are judged on each task by itself, over seeds. A seed's value is the mean over sources, and a pair of layers is
-compared with the reference of the same seed. Scores are shares of one, so 0.01 is a point.
+Claims are judged separately for each task, over seeds. A seed's value is the mean over sources, and a pair of layers is
+compared with the reference of the same seed. Scores are between 0 and 1, so 0.01 is a percentage point.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,32 +38,32 @@ CAPTIONS = read_captions("muller2021")
 SCALES, OPTIONS = paper.read_scales("muller2021")
 REFERENCE = "freeze:-1"
 PAIRS = tuple(f"reinit:{first}-{first + 1}" for first in range(1, 12, 2))
-TORCH = "/torch"  # ends the plan of a pair whose weights are drawn as PyTorch does by default
+TORCH = "/torch"  # suffix of the plan of a pair with PyTorch's default initialisation
 PLANS = {REFERENCE: "reference", **{plan: plan.removeprefix("reinit:") for plan in PAIRS}}
 ALL_PLANS = (*PLANS, *(f"{plan}{TORCH}" for plan in PAIRS))
 TASKS = {"parsing": "las", "pos": "accuracy", "ner": "span_f1"}
 NAMES = {"parsing": "parsing", "pos": "POS", "ner": "NER"}
 RELATION = "gap_similarity"  # rank correlation of gap and similarity over targets
-UNSEEN, DOMAINS = "unseen", "other domains"  # means over languages a model was not pretrained on, over further sets
-# CKA by layer, a mean over languages: of source and target, and of a model with itself before training.
+UNSEEN, DOMAINS = "unseen", "other domains"  # means over languages without pretraining text, and over further test sets
+# CKA by layer, averaged over languages: of source and target, and of a model with itself before training.
 SIMILARITY = {"measure": "cka", "condition": None, "other_layer": None, "target": OTHERS}
 MOVED = {"measure": "cka", "condition": None, "other_model": START, "target": OTHERS}
 DEPTH = 12
-LENGTH = 256  # tokens: Chinese WikiAnn has a space between characters
-WINDOWS = 203  # sentences of four windows of 200, each shifted by one
-ICELANDIC = "is"  # half of its parallel sentences are others, so it is tested and not compared
-# What a model was pretrained on, where not on all that is tested.
+LENGTH = 256  # tokens; Chinese WikiAnn has a space between characters
+WINDOWS = 203  # sentences in four windows of 200, each shifted by one
+ICELANDIC = "is"  # half of its sentences are not parallel to the others, so it is tested but not compared
+# The pretraining languages of models that were not pretrained on all tested languages.
 KNOWN: Mapping[str, Sequence[str]] = {"mini": ("en", "nl", "de", "fr", "es", "ru", "zh")}
 DEFECTS = paper.read_fixed("muller2021")[
     "defects"
-]  # how the released code compares languages otherwise than the paper says
+]  # deviations of the released code's comparison of languages from the paper
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
-    """The jobs of a reproduction: a model to pretrain where none is given, then every task, source and seed."""
+    """The jobs of a reproduction: pretraining if no model is given, then every task, source and seed."""
     sources = {task: scale.named_in if task == "ner" else scale.trained_on for task in TASKS}
     experiments = {(task, source): _files(scale, task, source) for task in TASKS for source in sources[task]}
     files = {stem: most for experiment in experiments.values() for stem, most in experiment.items()}
@@ -102,9 +102,9 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
 
 def _files(scale: SimpleNamespace, task: str, source: str) -> dict[str, int | None]:
-    """What a task from one source takes, and at most how many sentences of it.
+    """The files of a task from one source, with the maximum number of sentences of each.
 
-    Train, dev, then tests, the first of each language its main one.
+    The order is train, dev, then tests; the first test of each language is its main one.
     """
     tested, half = scale.tested, None if scale.tested is None else scale.tested // 2
     home = f"{source}_{'wikiann' if task == 'ner' else scale.trained_on[source]}"
@@ -121,7 +121,7 @@ def _files(scale: SimpleNamespace, task: str, source: str) -> dict[str, int | No
 
 
 def _contents(scale: SimpleNamespace, files: Mapping[str, int | None], data: Path) -> dict[str, str]:
-    """Every file's content: those of the tasks, and a table of parallel sentences, a column a language."""
+    """The content of every file: those of the tasks, and a table of parallel sentences with a column per language."""
     contents = {task_file(stem): cut_file(data, stem, most) for stem, most in files.items()}
     languages = [language for language in (*scale.parallel, *scale.unseen) if language != ICELANDIC]
     banks = [find_file(data, f"ud_pud/{language}_pud-ud-test.conllu") for language in languages]
@@ -133,11 +133,11 @@ def _contents(scale: SimpleNamespace, files: Mapping[str, int | None], data: Pat
 
 
 def collect(run: Run, jobs: Sequence[Job]) -> None:
-    """Fill the run's table: results of all jobs, means over targets and seeds, differences to the reference.
+    """Fill the run's table: results of all jobs, means over targets and seeds, differences from the reference.
 
-    Of a job's rows these are left to its own table: scores other than the main one, and comparisons of languages one
-    by one, of which the reference's with the source are here and of the rest the mean over languages (`others`). A
-    source that scores 0 has no relative gap. What is scored while a model learns has a step.
+    Scores other than the main one are only in the tables of the jobs, and so are comparisons of single languages except
+    the reference's with the source; of the others the mean over languages (`others`) is collected. A source that scores
+    0 has no relative gap. Scores during training have a step.
     """
     scores: list[dict[str, Any]] = []
     means: list[dict[str, Any]] = []
@@ -154,7 +154,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
         if final and len({entry["step"] for entry in by_step}) > 1:  # a curve: the first test, and the mean over others
             means += [entry for entry in by_step if entry["data"] == final[0]["data"]]
             means += mean_over(entry for entry in _pooled(by_step, known) if not entry["data"])
-        # Comparisons of languages and layers: all before training and of the reference, else debiased CKA alone.
+        # Comparisons of languages and layers: all of them before training and of the reference, else only debiased CKA.
         rows = table[table["measure"].isin(("cka", "cka_rbf")) & table["layer"].notna()]
         rows = rows.assign(data="pud", unit="sentence")
         both, debiased = rows["plan"].isin((UNTUNED, REFERENCE)), rows["measure"] == "cka"
@@ -172,10 +172,10 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict[str, Any]]:
-    """Scores and gaps under the name of the mean that they belong to.
+    """Scores and gaps with the name of the mean that they belong to as target.
 
-    `others`: the main test set of every other language; with `known`, of those that the model was pretrained on, and
-    the rest is `unseen`. The other sets of these languages are `others` on `other domains`.
+    `others` has the main test set of every other language; with `known`, only of languages that the model was
+    pretrained on, and the rest is `unseen`. Their further test sets are `others` on `other domains`.
     """
     main: dict[tuple[str, str, str], str] = {}
     for entry in scores:
@@ -187,11 +187,11 @@ def _pooled(scores: Sequence[Row], known: Sequence[str] | None) -> Iterator[dict
 
 
 def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
-    """Does a language that is more like the source lose less? The rank correlation of gap and similarity over targets.
+    """Rows with the rank correlation of gap and similarity over targets: whether more similar languages lose less.
 
-    A row for each task and layer, and one without a layer for the mean over layers 1 and up; before training and
-    after. Sources are pooled by what happens within each of them, those with fewer targets than others left out. The
-    interval draws targets with replacement; n counts targets of all sources.
+    There is a row for each task and layer, and one without a layer for the mean over layers 1 and up, before and after
+    training. Correlations within sources are pooled; sources with fewer targets than others are left out. The interval
+    is a bootstrap over targets; n is the number of targets of all sources.
     """
     for plan in (UNTUNED, REFERENCE):
         for task in _tasks(results):
@@ -207,9 +207,9 @@ def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
 
 
 def _points(results: Results, task: str, plan: str) -> dict[str, list[tuple[float, dict[int | None, float]]]]:
-    """Targets of the reference by source: what each loses, over seeds, and its similarity to the source by layer.
+    """Targets of the reference by source: the gap of each, over seeds, and its similarity to the source by layer.
 
-    Under None is the mean over layers above the embeddings.
+    The layer None has the mean over layers above the embeddings.
     """
     points: dict[str, list[tuple[float, dict[int | None, float]]]] = {}
     for source in _sources(results, task):
@@ -233,9 +233,9 @@ def _sources(results: Results, task: str) -> list[str]:
 
 
 def _tests(results: Results, task: str, source: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Coordinates of scores: on the main test set of every language, its first, and on the further ones.
+    """Coordinates of scores on the main test set of every language (its first), and on further ones.
 
-    Both in the order of the rows, the source's before all others.
+    Both are in the order of the rows, with the source first.
     """
     at = {"measure": TASKS[task], "task": task, "source": source, "step": None}
     rows = results.where(**at)
@@ -250,14 +250,14 @@ def _tests(results: Results, task: str, source: str) -> tuple[list[dict[str, Any
 
 
 def _others(task: str, source: str) -> dict[str, Any]:
-    """Coordinates of the mean of a score over the other languages."""
+    """Coordinates of a score's mean over the other languages."""
     return {"measure": TASKS[task], "task": task, "source": source, "target": OTHERS, "data": None, "step": None}
 
 
 def _changes(results: Results, task: str, *, home: bool, ending: str = "") -> Curves | None:
-    """What pairs of layers cost at home, or in other languages: means over sources, by a pair's first layer.
+    """The loss with each pair of layers in the source language or in others: means over sources, by first layer.
 
-    ending: of the plans, `TORCH` for the other initialiser.
+    ending: suffix of the plans; `TORCH` for the other initialisation.
     """
     sources = _sources(results, task)
     tests = [_tests(results, task, source)[0][0] if home else _others(task, source) for source in sources]
@@ -270,18 +270,18 @@ def _changes(results: Results, task: str, *, home: bool, ending: str = "") -> Cu
 
 # ------------------------------------------------------------------------------------------------ the claims
 
-SMALL = 0.03  # a loss in the source language
-FREE = 0.01  # within noise of the reference
-SAME = 0.9  # CKA with the start of a part that hardly changes
+SMALL = 0.03  # losses in the source language up to this count as small
+FREE = 0.01  # losses up to this count as noise
+SAME = 0.9  # layers with a higher CKA with the model before training count as unchanged
 LOWER, UPPER = range(1, 5), range(9, 13)
 BOTTOM, MIDDLE, TOP = range(3), range(4, 9), range(11, 13)
 NOT_ALL_PAIRS = "not all pairs and the reference were run"
 
 
 def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], Iterable[Contrast]]], Claim]:
-    """Make a function that judges one task into a claim, its docstring, on every task that has what it needs."""
+    """Turn a function that yields contrasts for one task into a claim on all tasks; its docstring is the claim."""
 
-    def made(contrasts_of: Callable[[Results, str], Iterable[Contrast]]) -> Claim:
+    def decorate(contrasts_of: Callable[[Results, str], Iterable[Contrast]]) -> Claim:
         def contrasts(results: Results) -> Iterator[Contrast]:
             for task in _tasks(results):
                 with suppress(NotMeasured):
@@ -291,11 +291,11 @@ def task_claim(name: str, missing: str) -> Callable[[Callable[[Results, str], It
 
         return Claim(name, str(contrasts_of.__doc__), contrasts, missing)
 
-    return made
+    return decorate
 
 
 def _losses(results: Results, task: str, *, home: bool = False) -> tuple[Floats, Floats]:
-    """What every pair costs, from the lowest up, by seed (seeds, pairs) and on average, where all of them were run."""
+    """The loss with every pair, from the lowest up, by seed (seeds, pairs) and on average, if all pairs were run."""
     curves = _changes(results, task, home=home)
     if curves is None or len(curves.steps) < len(PAIRS):
         raise NotMeasured(NOT_ALL_PAIRS)
@@ -395,11 +395,11 @@ CLAIMS = (above_chance, first_pair, depth, small_at_home, upper_layers, unchange
 
 SCORES = {"las": "labelled attachment score", "accuracy": "accuracy", "span_f1": "span F1"}
 TRAINING = {UNTUNED: "before training", REFERENCE: "after training"}
-SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel could not be told apart
+SHOWN = (REFERENCE, PAIRS[0], PAIRS[2], PAIRS[-1])  # all seven plans in one panel would be unreadable
 
 
 def tables(results: Results) -> list[Table]:
-    """Tables 1 to 3, as far as the rows allow: what pairs of layers cost at home, elsewhere, and in other domains."""
+    """Tables 1 to 3, as far as the rows have them: losses in the source language, in others, and in other domains."""
     columns: dict[str, Any] = {"reference": {"plan": REFERENCE, "share": False}}
     change = {"base": {"plan": REFERENCE}, "form": signed}
     columns |= {PLANS[plan]: {"plan": plan, **change} for plan in PAIRS}
@@ -424,7 +424,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def figures(results: Results) -> list[Figure]:
-    """Every figure the rows allow: the cost of the pairs, and the paper's figures 1 to 3."""
+    """All figures that can be made from the rows: the losses by pair, and the paper's figures 1 to 3."""
     tasks = _tasks(results)
     homes = [_tests(results, task, source)[0][0] for task in tasks for source in _sources(results, task)]
     seeds = min((len(results.values(**home, plan=REFERENCE)) for home in homes), default=0)
@@ -446,7 +446,7 @@ def figures(results: Results) -> list[Figure]:
     titles = {NAMES[task]: {"task": task} for task in tasks}
     words = {"model": results.model, "bands": bands_note(seeds)}
     ticks = {1.0 + 2 * number: PLANS[plan] for number, plan in enumerate(PAIRS)}
-    costs = []  # of each pair of layers, a panel a task: at home and elsewhere
+    costs = []  # one panel per task: losses by pair of layers, in the source language and in others
     for task in tasks:
         sides = {
             f"{side}{', as PyTorch draws' * bool(ending)}": _changes(
@@ -460,7 +460,7 @@ def figures(results: Results) -> list[Figure]:
     for name, curves in by_layer.items():
         made += CAPTIONS.figure(name, panels(results, titles, curves), **words)
     made += CAPTIONS.figure("figure-3", list(_gaps(results, sources)), **words)
-    curves_of_first = {  # from the source that all tasks have
+    curves_of_first = {  # learning curves from the source that all tasks have
         f"{NAMES[task]}, {source} → {target}": {"task": task, "source": source, "target": target}
         for task in tasks
         for source in sources[:1]
@@ -471,7 +471,7 @@ def figures(results: Results) -> list[Figure]:
 
 
 def _gaps(results: Results, sources: Sequence[str]) -> Iterator[Panel]:
-    """A circle for every target: what it loses against its similarity to the source, which has a colour."""
+    """Panels with a circle for every target: its gap against its similarity to the source, coloured by source."""
     for task in _tasks(results):
         lines = []
         for source, points in _points(results, task, REFERENCE).items():

@@ -1,19 +1,18 @@
-"""Pan et al. (2021): what training on parallel text after pretraining gains, and what it costs.
+"""Pan et al. (2021): the gains and costs of training on parallel text after pretraining.
 
-Of the paper its abstract alone could be read, so there is one number of its own: zero-shot accuracy on XNLI rises by
-4.7 points on average. The other numbers in `published/pan2021.csv` are of other papers.
+Only the abstract of the paper was available, so there is one number from it: zero-shot accuracy on XNLI rises by 4.7
+points on average. The other numbers in `published/pan2021.csv` are from other papers.
 
-The paper's settings could not be read either. What aligning leaves open is filled as `isogloss align` says, from MoCo
-and InfoXLM; fine-tuning on inference as in `jexus2020`, on questions as XTREME has it for mBERT: 3e-5, batches of 32 of
-384 tokens. `mini` sees fewer pairs than the paper's models by a factor of hundreds, so that its queue is shorter and
-its momentum lower: with 0.999 the second encoder would still be near its start after a thousand updates.
+The paper's settings were not available either. Those of the alignment come from MoCo and InfoXLM (see `isogloss
+align`), those of fine-tuning on NLI from `jexus2020`, and those of question answering from XTREME for mBERT: learning
+rate 3e-5, batches of 32, 384 tokens. `mini` sees hundreds of times fewer pairs than the paper's models, so its queue is
+shorter and its momentum lower: with 0.999 the key encoder would hardly change in a thousand updates.
 
-Every alignment is a job of each seed; its model is then mapped and fine-tuned with the same seed, and the model as it
-was, `before`, is fine-tuned with every seed, too. So models are compared seed by seed: a seed draws the same order of
-pairs and examples and the same head for each. In the rows `plan` is the alignment, `condition` is `translated` or
-`switched` where a task was trained in all languages at once and `words` where words of English were replaced by their
-translations, and `data` is the test (`xnli`, `sick`, `xquad`, `mlqa`, `tatoeba`). Retrieval is centred cosine, CKA
-debiased.
+Every alignment has a job for each seed; its model is then mapped and fine-tuned with the same seed. The model before
+alignment (`before`) is also fine-tuned with every seed. So models are compared seed by seed: a seed determines the
+order of pairs and examples and the initial head. In the rows, `plan` is the alignment, `condition` is `translated` or
+`switched` if a task was trained in all languages and `words` if words of English were replaced by their translations,
+and `data` is the test (`xnli`, `sick`, `xquad`, `mlqa`, `tatoeba`). Retrieval is centred cosine, CKA is debiased.
 """
 
 import re
@@ -46,13 +45,13 @@ from isogloss.text.readers.parallel import find_pairs, read_bitext, read_bitexts
 ABOUT = "Pan, Hang, Qi, Shah, Potdar & Yu (2021), Multilingual BERT post-pretraining alignment"
 PUBLISHED, CAPTIONS = read_published("pan2021"), read_captions("pan2021")
 SCALES, OPTIONS = paper.read_scales("pan2021")
-RISE = PUBLISHED.value(measure="change")  # of zero-shot XNLI
+RISE = PUBLISHED.value(measure="change")  # published gain in zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
 FIXED = paper.read_fixed("pan2021")
-ALIGNMENTS: Mapping[str, Mapping[str, Any]] = FIXED["alignments"]  # those on less text are added by the scale
+ALIGNMENTS: Mapping[str, Mapping[str, Any]] = FIXED["alignments"]  # the scale adds alignments on less text
 ZERO, TRANSLATED, SWITCHED, WORDS = "zero-shot", "translated", "switched", "words"
-SWITCH = 0.5  # the probability that a sentence, or a word that is in a dictionary, is taken from another language
-AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: the aims of this project, not the paper's
+SWITCH = 0.5  # the probability that a sentence, or a word in a dictionary, is replaced by its translation
+AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: goals of this project, not of the paper
 TESTS = {"xnli": "XNLI", "sick": "SICK", "xquad": "XQuAD", "mlqa": "MLQA"}
 SCORES = {"xnli": "accuracy", "sick": "accuracy", "xquad": "answer_f1", "mlqa": "answer_f1"}  # the measure of each test
 TATOEBA_TRAIN = "tatoeba_train"
@@ -62,19 +61,19 @@ SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po
 
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
-    """Options of every alignment by its name."""
+    """The options of every alignment, by name."""
     options = {name: {**scale.align, **ALIGNMENTS[name]["options"]} for name in scale.trained}
     options |= dict.fromkeys(scale.amounts, options[BOTH])
     return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
 
 
 def shares_of(scale: SimpleNamespace) -> list[float]:
-    """Where the parts of the parallel text end, as shares of it."""
+    """The ends of the parts of the parallel text, as shares of it."""
     return [*sorted(scale.amounts.values()), 1.0]
 
 
 def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
-    """The languages of a test: the source, and those that are aligned."""
+    """The languages of a test: the source, and the aligned ones."""
     return (scale.source, *(code for code in scale.aligned if code in FIXED["covered"][data]))
 
 
@@ -92,12 +91,12 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
 
 def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str) -> Iterator[Job]:
-    """Every alignment; then questions, which take longest, inference, and maps of what was aligned and of `before`."""
+    """The alignments; then question answering, which takes longest, NLI, and maps of aligned models and `before`."""
     seeds, names, tasks = range(request.seeds), list(alignments_of(scale)), _tasks(scale, texts.path)
     aligned = {(name, seed): _align(request, scale, texts, model, name, seed) for seed, name in product(seeds, names)}
 
     def reading(part: str, name: str, seed: int, condition: str | None = None) -> Job:
-        """A job that reads the model of an alignment, or the one before: it is mapped, or fine-tuned on a condition."""
+        """A job that maps or fine-tunes the model of an alignment, or the one before."""
         needs = [] if name == BEFORE else [aligned[name, seed].folder]
         first = str(needs[0] / "model") if needs else model
         called = f"{part}-{condition}" if condition in (SWITCHED, WORDS) else part
@@ -141,7 +140,7 @@ def _align(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, m
 
 
 def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict[str, Any]]:
-    """Options of every task: zero-shot inference and questions, and inference that is trained on translations, too."""
+    """The options of every task: zero-shot NLI and question answering, and NLI trained on translations, too."""
     source, tested = scale.source, languages_of(scale, "xnli")
 
     def files(name: str, *languages: str) -> dict[str, str]:
@@ -173,15 +172,15 @@ def _tasks(scale: SimpleNamespace, path: Callable[[str], str]) -> dict[str, dict
 
 
 def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str, str]:
-    """Every file.
+    """The files of text.
 
     | folder | content |
     |---|---|
     | `pairs/0`, `pairs/1` ... | parallel text, `en-nl.tsv` in each; its amounts are the first part, the first two ... |
-    | `compared` | parallel sentences to map models by: XNLI's in all languages, and Tatoeba's of each with English |
+    | `compared` | parallel sentences for maps: XNLI's in all languages, and Tatoeba's of each with English |
     | `evaluate` | sentences of each language for perplexity: XNLI's, for Dutch SICK's |
-    | `nli` | MultiNLI to train on; XNLI's development sets to train on in every language, and its tests; SICK |
-    | `qa` | SQuAD's training articles, of which no XQuAD question is, to train on and choose by; XQuAD and MLQA |
+    | `nli` | MultiNLI for training; XNLI's development sets for training in all languages, and its tests; SICK |
+    | `qa` | SQuAD's training articles, which have no XQuAD question, for training and development; XQuAD and MLQA |
     | `lexicon` | dictionaries from English |
 
     No sentence of `compared`, `evaluate`, `nli` or of the parallel treebanks of UD is in `pairs`.
@@ -211,7 +210,7 @@ def _contents(scale: SimpleNamespace, notes: list[str], data: Path) -> dict[str,
 
 
 def _pair_files(data: Path, scale: SimpleNamespace, tests: Collection[str], notes: list[str]) -> dict[str, str]:
-    """Parallel text of the source with each language, in parts, without sentences of tests; notes take its sizes."""
+    """Parallel text of the source with each language, in parts, without test sentences; adds its sizes to `notes`."""
     files, sources = dict[str, str](), {}
     for name in [name for name in SOURCES if (data / name).is_dir()]:
         tables = sorted((data / name).glob("*way.tsv"))  # their names tell no languages, their headers do
@@ -229,9 +228,9 @@ def _pair_files(data: Path, scale: SimpleNamespace, tests: Collection[str], note
 
 
 def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
-    """MultiNLI, XNLI and SICK; what is trained on in all languages is XNLI's development sets, or MultiNLI translated.
+    """MultiNLI, XNLI and SICK; training in all languages uses translations of MultiNLI, or XNLI's development sets.
 
-    Its translations, row by row, are looked for in `nli_translated` in the data folder.
+    Line-aligned translations of MultiNLI are searched in `nli_translated` in the data folder.
     """
     languages = languages_of(scale, "xnli")
     files = data_sets.inference_files(data, languages, scale.examples)
@@ -250,9 +249,9 @@ def _inference_files(data: Path, scale: SimpleNamespace) -> dict[str, str]:
 
 
 def _compared_files(data: Path, scale: SimpleNamespace, dutch: str) -> dict[str, str]:
-    """Parallel sentences of XNLI, and Tatoeba's of each language with the source; those of XNLI again for perplexity.
+    """Parallel sentences of XNLI, and of Tatoeba for each language with the source; those of XNLI also for perplexity.
 
-    dutch: pairs of SICK as a table, whose sentences take the place of XNLI's in Dutch.
+    dutch: pairs of SICK as a table, whose sentences are used for Dutch, which XNLI does not have.
     """
     xnli = read_bitext(data_sets.find_file(data, "xnli/xnli.15way.tsv"), languages=languages_of(scale, "xnli"))
     tatoeba = read_bitexts(data / "tatoeba", languages=[scale.source, *scale.aligned])
@@ -274,8 +273,8 @@ def _compared_files(data: Path, scale: SimpleNamespace, dutch: str) -> dict[str,
 def collect(run: Run, jobs: Sequence[Job]) -> None:
     """Fill the run's table: every model on every test, means over languages and seeds, and changes by alignment.
 
-    A task that was trained in all languages is compared with the same training of the model as it was. Other scores,
-    losses by step and other kinds of retrieval are in the tables of the jobs.
+    A task trained in all languages is compared with the same training of the model before alignment. Other scores,
+    losses by step and other kinds of retrieval are only in the tables of the jobs.
     """
     scores: list[dict[str, Any]] = []
     perplexities: list[dict[str, Any]] = []
@@ -289,7 +288,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             for entry in records(final(table)):
                 scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
         elif job.recipe == "align":  # perplexity of each language before the first update and after the last
-            # `all` is that of all languages together, which those with most tokens decide.
+            # `all` is skipped: in the pooled perplexity, languages with more tokens have more weight.
             table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
             for step, plan in ((0, BEFORE), (table["step"].max(), at["alignment"])):
                 own |= {**seeded, "data": "evaluate", "plan": plan}
@@ -302,7 +301,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
                 maps.append({**entry, "data": str(entry["data"]).partition(".")[0]})
     others = [entry for entry in scores if entry["target"] != entry["source"]]
     scores += list(mean_over(others, "target", target=OTHERS))
-    # What a seed has before is the same in each of its alignments, which share their masks: the first is taken.
+    # Values before alignment are the same in all alignments of a seed, which share their masks: the first is taken.
     perplexities = list({key(entry): entry for entry in reversed(perplexities)}.values())[::-1]
     run.append([*scores, *perplexities, *mean_rows([*scores, *perplexities])])
     run.append(PUBLISHED.beside(entry) for entry in changes(scores, plan=BEFORE))
@@ -311,20 +310,20 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def _alignments(results: Results) -> list[str]:
-    """Every alignment: before, the paper's and its ablations, amounts of text, for search."""
+    """The alignments in the rows: before, the paper's and its ablations, amounts of text, for search."""
     names = {BEFORE, *results.distinct("plan")}
     order = [*(name for name in ALIGNMENTS if name != SEARCH), *_amounts(results), SEARCH]
     return [name for name in order if name in names]
 
 
 def _amounts(results: Results) -> dict[str, float]:
-    """The alignments on less of the text, and how much of it in percent."""
+    """The alignments on less text, and their share of the text in percent."""
     amounts = {name: float(name.rstrip("%")) for name in results.distinct("plan") if name not in ALIGNMENTS}
     return dict(sorted(amounts.items(), key=lambda amount: amount[1]))
 
 
 def titled(alignment: str) -> str:
-    """What tables call an alignment; amounts of text are both losses on less of it.
+    """The name of an alignment in tables; amounts of text use both losses.
 
     >>> titled("tlm"), titled("10%")
     ('TLM only', 'both, 10% of the text')
@@ -333,39 +332,39 @@ def titled(alignment: str) -> str:
 
 
 def _languages(results: Results, data: str) -> list[str]:
-    """The languages a test has besides the source, in the order of the rows: those scored, else those mapped."""
+    """The languages of a test except the source, in the order of the rows: those with scores, else those mapped."""
     return results.targets(data=data, layer=None) or results.targets(data=data)
 
 
 def _groups(results: Results) -> list[list[str]]:
-    """The languages of Tatoeba as this project's aims group them; others are one group."""
+    """The languages of Tatoeba in the groups of `AIMS`; the others are one group."""
     codes = _languages(results, "tatoeba")
     known = [[code for code in group if code in codes] for group in AIMS]
     return [group for group in (*known, [code for code in codes if not any(code in group for group in known)]) if group]
 
 
 def _score(results: Results, data: str, alignment: str, target: str = OTHERS) -> Seeds:
-    """The score on a test by seed, zero-shot and by the test's own measure."""
+    """The zero-shot score on a test by seed, in the test's own measure."""
     return results.values(measure=SCORES[data], data=data, plan=alignment, target=target, condition=None)
 
 
 def _factor(results: Results, alignment: str, *languages: str) -> Seeds:
-    """Perplexity after alignment by that before, by seed: the geometric mean over these languages, or over all."""
+    """The ratio of perplexity after alignment to before, by seed: the geometric mean over these or all languages."""
     at: dict[str, Any] = {"measure": "perplexity", "unit": "token"}
     codes = languages or results.distinct("target", **at)
     return results.values(**at, plan=alignment, target=codes, base={"plan": BEFORE}, log=True)
 
 
 def _mapped(results: Results, measure: str, data: str, languages: Sequence[str] = ()) -> dict[str, Any]:
-    """Coordinates of a measure of the map: both directions of the source with these languages, or all of the test."""
+    """Coordinates of a measure of the map, in both directions of the source with these (default: all) languages."""
     ends = [results.source, *(languages or _languages(results, data))]
     return {"measure": measure, "data": data, "source": ends, "target": ends}
 
 
 def _best_layer(results: Results, alignment: str, judged: str = "") -> int | None:
-    """The layer with the highest Tatoeba P@1, over seeds and languages; None where nothing was mapped.
+    """The layer with the highest Tatoeba P@1, over seeds and languages; None if nothing was mapped.
 
-    judged: a language whose sentences have no part in the choice, since the layer is judged on them.
+    judged: a language that is left out of the selection, since the layer is evaluated on it.
     """
     others = [code for code in _languages(results, "tatoeba") if code != judged]
     curves = results.curves("layer", **_mapped(results, "p@1", "tatoeba", others), plan=alignment)
@@ -375,10 +374,7 @@ def _best_layer(results: Results, alignment: str, judged: str = "") -> int | Non
 def _at_best(
     results: Results, alignment: str, languages: Sequence[str] = (), measure: str = "p@1", data: str = "tatoeba"
 ) -> Seeds:
-    """A measure of the map at the layer where Tatoeba P@1 of the other languages is best, by seed.
-
-    It is that P@1 itself unless another is named.
-    """
+    """A measure of the map by seed, by default P@1, at the layer where Tatoeba P@1 of the other languages is best."""
     sides = []
     for code in languages or _languages(results, data):
         best, at = _best_layer(results, alignment, code), _mapped(results, measure, data, [code])
@@ -405,7 +401,7 @@ def _above_chance(results: Results) -> Iterator[Contrast]:
 
 
 def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
-    """Zero-shot XNLI of both losses less that of others, which should be above 0; retrieval is said beside."""
+    """Zero-shot XNLI of both losses less that of others, which should be above 0; retrieval is added to the words."""
     for other in others:
         words = f"zero-shot XNLI of both losses above {titled(other)}"
         beside = less(_at_best(results, BOTH), _at_best(results, other))
@@ -462,7 +458,7 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
 
 
 F1 = {"measure": "answer_f1"}
-ALIGNED = ({"plan": BOTH}, {"plan": BEFORE})  # what is compared, and what with
+ALIGNED = ({"plan": BOTH}, {"plan": BEFORE})  # the two sides of a comparison
 NOT_COMPARED = "what is to be compared was not run"
 CLAIMS = (
     _above_chance,
@@ -506,7 +502,7 @@ CLAIMS = (
 
 
 def tables(results: Results) -> list[Table]:
-    """Before and after in one table, then every test by language, as far as the rows allow."""
+    """A table of all tests before and after, then each test by language, as far as the rows have them."""
     source, names, sick = results.source, _alignments(results), _languages(results, "sick")
     home = target_title(source)
 
@@ -548,7 +544,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def _overview(results: Results) -> list[Table]:
-    """Table 1: the mean of every test, and how far alignment moved it."""
+    """Table 1: the mean of every test, and its change by alignment."""
     columns: dict[str, Any] = {}
     for data, target in product(TESTS, (results.source, OTHERS)):
         if target == OTHERS or data in ("xnli", "xquad"):
@@ -565,7 +561,7 @@ def _overview(results: Results) -> list[Table]:
 
 
 def _moved(read: Callable[[str], Seeds], name: str) -> str:
-    """The mean of what is read of an alignment and, in brackets, what it is more than before, as the text of a cell."""
+    """The text of a cell: a mean value of an alignment and, in brackets, its difference from before."""
     change = {} if name == BEFORE else less(read(name), read(BEFORE))
     return _mean(read(name), percent) + (f" ({_mean(change, signed)})" if change else "")
 
@@ -603,8 +599,8 @@ def _times(factor: float) -> str:
 
 
 def figures(results: Results) -> list[Figure]:
-    """Before and after by layer, and by the amount of parallel text, as far as the rows allow."""
-    # A line for each alignment, amounts of text apart; the model as it was is thick, and mapped once: no band.
+    """Figures by layer, before and after, and by the amount of parallel text, as far as the rows have them."""
+    # A line for each alignment except amounts of text; `before` is thick, and has no band since it is mapped once.
     lines = {
         titled(name): {"plan": name, "share": True, "look": {"thick": name == BEFORE}}
         for name in _alignments(results)
@@ -621,7 +617,7 @@ def figures(results: Results) -> list[Figure]:
 
 
 def _by_amount(results: Results) -> Iterator[Panel]:
-    """Both losses on ever more of the text; 0 is the model as it was."""
+    """Panels of both losses by the amount of text; 0 is the model before alignment."""
     shares = {BEFORE: 0.0, **_amounts(results), BOTH: 100.0}
     measured: dict[str, Callable[[str], Seeds]] = {
         "zero-shot XNLI, accuracy": partial(_score, results, "xnli"),

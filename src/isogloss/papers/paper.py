@@ -1,20 +1,19 @@
-"""`isogloss reproduce`: what a paper is to this toolkit, and how what it ran is planned, run and collected.
+"""`isogloss reproduce`: the definition of a paper, and how its experiments are planned, run and collected.
 
-A paper is a module of this package, named author and year, that holds a `Paper`, a record of functions and claims. Its
-settings at every scale, and which of them are options of this paper alone, stand in one table (`scales/NAME.toml`), its
-numbers in another (`published/NAME.csv`), the words of its tables and figures in a third (`captions/NAME.toml`);
-nothing else is edited for a new one. `plan` turns what the user gave into an `Outline`: the recipe calls to make, in
-order, and about how long they take, before anything is written. Everything after the runs is read from the one table of
-rows: `collect` makes that table, with published values beside measured ones, and the claims, `tables` and `figures` are
-functions of it (`results.py`, `claims.py`, `tables.py`), so that a report can be made again from a run folder alone.
+A paper is a module of this package, named by author and year, with a `Paper`, a record of functions and claims. Three
+tables belong to it: its settings at every scale, including its own options (`scales/NAME.toml`), its published numbers
+(`published/NAME.csv`), and the text of its tables and figures (`captions/NAME.toml`). Nothing else is edited for a new
+paper. `plan` turns the user's arguments into an `Outline`: the recipe calls in their order, and an estimate of their
+time, before anything is written. After the runs, `collect` makes one table of rows, with published values beside
+measured ones, and claims, `tables` and `figures` are functions of that table (`results.py`, `claims.py`, `tables.py`).
+So a report can be made again from a run folder.
 
-The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, models pretrained on the
-spot, and the run folder of every recipe call in `jobs`. A job that is finished is not run again, so a reproduction can
-be stopped, shared between commands (`only`) and gone on with; each command collects what is there.
+The folder of a reproduction is a run folder (rows, figures, report), with the texts in `text`, pretrained models, and
+the run folder of every recipe call in `jobs`. A finished job is not run again, so a reproduction can be stopped,
+divided between commands (`only`) and resumed; each command collects all finished jobs.
 
-Texts are cut from one folder of data sets, at smoke scale from that of the invented languages (`data/invented`). Where
-there is more text than a scale wants, `lowest_hashed` or `drawn` decide which sentences are taken, whatever the seed
-and the order of the file.
+Texts come from one folder of data sets, at smoke scale from that of the invented languages (`data/invented`). If there
+is more text than a scale needs, `lowest_hashed` or `drawn` select sentences independently of seed and file order.
 """
 
 import gzip
@@ -49,31 +48,31 @@ from isogloss.text.catalog import data_dir
 SUMMARY = "summary.txt"
 TOY = "models at smoke scale are tiny and hardly trained: what is held or not held here says nothing of the paper"
 SCALES = ("smoke", "mini", "paper")
-SEEDS = 3  # of everything that is trained, unless the user asks for another number
-MULTILINGUAL = "multilingual"  # folder, and name, of the model that is pretrained on the spot
-KNOWN = "known.{}.txt"  # files of text that it is pretrained on
-PREPARED = "texts.json"  # beside the texts: notes, and a hash of every file
-TEXTS = "texts"  # what --only takes to write the texts and run nothing
+SEEDS = 3  # default number of seeds for all training
+MULTILINGUAL = "multilingual"  # folder and name of the model that a reproduction pretrains itself
+KNOWN = "known.{}.txt"  # files with its pretraining text
+PREPARED = "texts.json"  # notes on the texts, and a hash of every file
+TEXTS = "texts"  # value of --only that writes the texts and runs no job
 MEASURED = "as measured, or guessed from that, on one H200, at smoke scale on one core; loading is not counted"
 WEIGHTS = ("model", "other", "native")  # options that name a model
-# Notes of single jobs that say nothing of all of them together.
+# Notes of single jobs that are not notes of the whole reproduction.
 UNSAID = r"the curves of .* do not cross$|word map|the parallel text has no"
-INVENTED = Path(str(files("isogloss") / "data" / "invented"))  # data sets in these languages; the first is as English
+INVENTED = Path(str(files("isogloss") / "data" / "invented"))  # data sets in these languages; the first acts as English
 LANGUAGES = ("qaa", "qab", "qac")
 # Options of `pretrain` for the tiny model of invented languages that papers make at smoke scale.
 TINY: dict[str, Any] = {"architecture": "modernbert", "depth": 12, "width": 32, "heads": 2, "length": 64, "batch": 32}
 TINY |= {"vocabulary": 300, "rate": 1e-2, "warm_up": 1 / 6, "steps": 60, "report": 20, "probe": 1000}
 TINY |= {"checkpoint": 1000, "held_out": 0.05}
-# Updates between scores: more than there are, so that the model is scored after its last update alone. `transfer`
-# takes no interval for an epoch, and a printed command leaves it out, so that None would say something else.
+# Updates between scores: more than there are, so that only the last model is scored. With None, `transfer` would score
+# after each epoch, and printed commands leave None out.
 AT_THE_END = 1_000_000
 
 
 @dataclass(frozen=True)
 class Request:
-    """What the user asks of any paper; None where the scale decides.
+    """The options that all papers share; None if the scale decides.
 
-    out: the folder of the reproduction. data: the folder of data sets. model: a folder or hub id. seeds: how many.
+    out: folder of the reproduction. data: folder of data sets. model: a folder or hub id. seeds: number of seeds.
     """
 
     scale: str
@@ -98,20 +97,20 @@ class Request:
         """A call of a recipe on the device of the request.
 
         Args:
-            recipe: name of the recipe.
-            name: name of the job, and of its folder in `jobs`.
-            first: what stands before the options, a model or text.
-            options: keyword arguments of the recipe.
-            folder: the job's folder where it is another.
-            needs: folders of jobs that must be finished before.
-            coordinates: what tells the job from others, such as its plan and seed; `--only` chooses by them.
+            recipe: Name of the recipe.
+            name: Name of the job, and of its folder in `jobs`.
+            first: The positional argument, a model or text.
+            options: Keyword arguments of the recipe.
+            folder: The job's folder, if it is another.
+            needs: Folders of jobs that must be finished first.
+            coordinates: Identify the job, such as its plan and seed; `--only` selects by them.
         """
         head = {"text" if recipe == "pretrain" else "model": first}
         settings = {**head, **options, "device": self.device, "dtype": self.dtype}
         return Job(name, recipe, settings, folder or self.out / "jobs" / name, coordinates, needs)
 
     def model_to_read(self, scale: SimpleNamespace) -> tuple[str, str, list[Job]]:
-        """The model that jobs read, its name, and the job that pretrains it where the scale has none."""
+        """The model that jobs read, its name, and the job that pretrains it if the scale has no model."""
         if scale.model:
             return scale.model, model_name(scale.model), []
         text = {code: str(self.out / "text" / KNOWN.format(code)) for code in LANGUAGES}
@@ -122,11 +121,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Outline:
-    """What will be done: the texts are written, then `before` (pretraining) and then `jobs` are run.
+    """The plan of a reproduction: the texts are written, then `before` (pretraining) and then `jobs` are run.
 
-    conditions: under which it is measured, in words. arguments, and the hashes of the texts: what must be the same for
-    a folder to be gone on with; options that are recorded are added to them. seconds: about how long a job takes at
-    this scale, by its coordinate `part` or else its recipe. depth: blocks of the model. notes: what a reader must know,
+    conditions: describes the setting of the experiments. arguments: must be the same when a folder is resumed, together
+    with the hashes of the texts; recorded options are added to them. seconds: estimated time of a job at this scale, by
+    its coordinate `part` or else its recipe. depth: number of blocks of the model. notes: sentences for the reader,
     besides the notes of the texts.
     """
 
@@ -141,11 +140,11 @@ class Outline:
 
 
 def read_scales(name: str) -> tuple[dict[str, SimpleNamespace], dict[str, Option]]:
-    """The settings of a paper at each scale, and those of them that are options of the command: `scales/NAME.toml`.
+    """Read the settings of a paper at each scale, and its own command-line options, from `scales/NAME.toml`.
 
-    A line has the values at smoke, mini and paper; an empty text is None. One with `help` is an option, and None unless
-    given where it has no `values`. `least`: the smallest number allowed, 1 by default. `recorded`: whether it is an
-    argument that the run records, by default if it has values. `fixed` is no setting (`read_fixed`).
+    A line has the values at smoke, mini and paper scale; an empty text is None. A line with `help` is an option; its
+    default is None if it has no `values`. `least`: the smallest allowed number, 1 by default. `recorded`: whether the
+    run records it, by default if it has values. `fixed` is not a setting (see `read_fixed`).
     """
     settings, options = dict[str, list[Any]](), dict[str, Option]()
     lines = {setting: line for setting, line in _read_toml(name).items() if setting != "fixed"}
@@ -154,10 +153,10 @@ def read_scales(name: str) -> tuple[dict[str, SimpleNamespace], dict[str, Option
         settings[setting] = [None if value == "" else value for value in values or [""] * len(SCALES)]
         if isinstance(line, dict):
             kind = next((type(value) for value in values if value != ""), str)
-            told = f"{line['help']}; default: by --scale" if len(set(values)) > 1 else line["help"]
+            text = f"{line['help']}; default: by --scale" if len(set(values)) > 1 else line["help"]
             least = line.get("least", 1) if kind in (int, float) else None
             recorded = line.get("recorded", bool(values))
-            options[setting] = Option(told, recorded=recorded, least=least, kind=kind | None, default=None)
+            options[setting] = Option(text, recorded=recorded, least=least, kind=kind | None, default=None)
     columns = zip(*settings.values(), strict=True)
     return {
         scale: SimpleNamespace(**dict(zip(settings, column, strict=True)))
@@ -169,10 +168,9 @@ def read_scales(name: str) -> tuple[dict[str, SimpleNamespace], dict[str, Option
 class Paper:
     """A paper that can be reproduced.
 
-    about: cites it. scales, options: its settings, from `read_scales`. `outline(request, scale)` plans what is run; its
-    second argument has the settings, with what the user gave in their place.
-    `collect(run, jobs)` fills the run's table from finished jobs. claims: what the paper says. tables, figures: of the
-    collected rows.
+    about: its citation. scales, options: its settings, from `read_scales`. `outline(request, scale)` plans the jobs;
+    `scale` has the settings of the scale, overridden by the user's options. `collect(run, jobs)` fills the run's table
+    from finished jobs. claims: the claims of the paper. tables, figures: made from the collected rows.
     """
 
     name: str
@@ -186,11 +184,11 @@ class Paper:
     figures: Callable[[Results], Sequence[Figure]]
 
     def plan(self, request: Request, **options: Any) -> Outline:
-        """What reproducing it as asked would do; nothing is written.
+        """Plan the reproduction; nothing is written.
 
         Args:
-            request: what the user asks of any paper.
-            options: those of this paper alone, which take the place of the scale's settings; None where not given.
+            request: The options that all papers share.
+            options: The options of this paper, which override the settings of the scale; None if not given.
         """
         given = {name: value for name, value in options.items() if value is not None}
         for name in given:
@@ -213,7 +211,7 @@ class Paper:
         return replace(outline, conditions=conditions, arguments=arguments)
 
     def _settings(self, scale: str) -> tuple[str, dict[str, Any]]:
-        """The scale that is asked for, and what a file of settings has in place of those of its `base`."""
+        """The name of the scale, and the settings of a file, which override those of its `base`."""
         if scale in SCALES:
             return scale, {}
         require(Path(scale).is_file(), f"--scale takes {' or '.join(SCALES)}, or a file of settings, not {scale!r}")
@@ -226,15 +224,15 @@ class Paper:
         return base, {name: None if value == "" else value for name, value in own.items()}
 
     def findings(self, results: Results) -> list[Finding]:
-        """Every claim, judged on the rows of a reproduction."""
+        """All claims, judged on the rows of a reproduction."""
         return [judge(claim, results) for claim in self.claims]
 
 
 def read_fixed(name: str) -> dict[str, Any]:
-    """The tables of a paper that are the same at every scale: `fixed` in `scales/NAME.toml`.
+    """The settings of a paper that are the same at every scale: `fixed` in `scales/NAME.toml`.
 
-    Among them are the `defects` of the authors' code that --legacy repeats, in words and as options of a recipe. None
-    is ever on by itself: they are there so that the effect of each can be shown.
+    They include the `defects` of the authors' code that --legacy repeats, as descriptions and options of a recipe. None
+    is on by default: they exist to show the effect of each defect.
     """
     fixed: dict[str, Any] = _read_toml(name)["fixed"]
     return fixed
@@ -245,7 +243,7 @@ def _read_toml(name: str) -> dict[str, Any]:
 
 
 def with_defects(legacy: str, defects: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
-    """What rows say in `condition` of defects that --legacy names, with commas or `all`, and the options they make.
+    """The `condition` in rows, and the options, for defects in --legacy, separated by commas or `all`.
 
     >>> with_defects("shifted", {"small": {"options": {"size": 25}}, "shifted": {"options": {"shift": 1}}})
     ('legacy:shifted', {'shift': 1})
@@ -271,17 +269,17 @@ def config_of(model: str, purpose: str) -> Any:
 
 @dataclass
 class Texts:
-    """The files of text of a reproduction, made when they are first needed: a dry run needs none.
+    """The text files of a reproduction, written when they are first needed; a dry run needs none.
 
-    A list of the files is written beside them. Where it is there already the files are taken as they are, so that what
-    was written on one machine serves on another, which needs no data; files that no job reads any more may be gone.
+    A list of the files is written beside them. If it exists, the files are used as they are, so that another machine
+    does not need the data sets; files that no job needs any more may be missing.
 
     Attributes:
-        request: says where they are written, and where data sets are.
-        make: gives the content of every file by its name, from the folder of data sets; a name that ends in `.gz` is
-            written compressed.
-        wanted: how many lines a scale takes of a file; a file that has fewer is noted.
-        notes: what else a reader must know; `make` may add to it.
+        request: Has the folders of the reproduction and of data sets.
+        make: Returns the content of every file by name, from the folder of data sets; files whose name ends in `.gz`
+            are compressed.
+        wanted: Number of lines of a file at this scale; a file with fewer lines gets a note.
+        notes: Further sentences for the reader; `make` may add to them.
     """
 
     request: Request
@@ -291,16 +289,16 @@ class Texts:
 
     @property
     def folder(self) -> Path:
-        """Where they are."""
+        """The folder of the files."""
         return self.request.out / "text"
 
     def path(self, name: str) -> str:
-        """Where a file is."""
+        """The path of a file."""
         return str(self.folder / name)
 
     @cached_property
     def contents(self) -> Mapping[str, str]:
-        """Every file's content by its name; at smoke scale from invented data, with text to pretrain a model on."""
+        """The content of every file by name; at smoke scale from invented data, including pretraining text."""
         if self.request.scale != "smoke":
             return self.make(data_dir(self.request.data))
         known = {KNOWN.format(code): (INVENTED / f"train/invented.{code}.txt").read_text("utf-8") for code in LANGUAGES}
@@ -325,7 +323,7 @@ class Texts:
         return {"notes": [*self.notes, *fewer], "hashes": hashes}
 
     def write(self) -> None:
-        """Write every file, and the list of them; files that are listed already are left as they are."""
+        """Write the files and their list; files that are listed already are left as they are."""
         facts, listed = self.facts, self.folder / PREPARED
         if listed.is_file():
             return
@@ -337,13 +335,13 @@ class Texts:
 
 
 def join_jobs(run: Run, jobs: Sequence[Job]) -> None:
-    """Refuse finished jobs that were run on different models or texts, and take over their notes, each once.
+    """Refuse finished jobs that were run on different models or texts, and add their notes to the run.
 
-    Jobs of one recipe must have read the same weights from one folder, and the same text from one file.
+    All jobs of a recipe must have read the same weights from a folder, and the same text from a file.
 
     Args:
-        run: takes the notes.
-        jobs: finished ones.
+        run: Gets the notes, each once.
+        jobs: Finished jobs.
     """
     first: dict[tuple[str, ...], tuple[Job, Any]] = {}
     notes: dict[str, None] = {}
@@ -363,7 +361,7 @@ def join_jobs(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def _hashes(job: Job, hashes: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every hash of a job, by what it is of: a kind, and where that was read; weights that were drawn have none."""
+    """The hashes of a job by kind and path; random weights have none."""
     text = str([job.options.get(name) for name in ("languages", "bitext", "train_bitext", "target_models")])
     for kind, value in hashes.items():
         if kind == "other" and job.options.get("random_weights"):
@@ -372,7 +370,7 @@ def _hashes(job: Job, hashes: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ..
         yield from (((kind, name, "" if kind in WEIGHTS else text), each) for name, each in parts.items())
 
 
-# ------------------------------------------------------------------------------------------------ running it
+# ------------------------------------------------------------------------------------------------ the command
 
 
 def reproduce(
@@ -384,18 +382,18 @@ def reproduce(
     out: str | Path,
     data: Annotated[str | None, "folder of data sets, with xnli in it"] = None,
     model: Annotated[str | None, "model to train: mini, a folder, or a hub id; default: by --scale"] = None,
-    seeds: Annotated[int, Option("how many seeds everything has", least=1)] = SEEDS,
-    only: Annotated[str | None, "run these jobs only, as in last:6,seed=1; texts: none, and write the texts"] = None,
-    parallel: Annotated[int, Option("jobs at a time, each a process of its own", least=1)] = 1,
+    seeds: Annotated[int, Option("number of seeds", least=1)] = SEEDS,
+    only: Annotated[str | None, "run only these jobs, as in last:6,seed=1; texts: write the texts, run none"] = None,
+    parallel: Annotated[int, Option("jobs at a time, each in its own process", least=1)] = 1,
     device: Annotated[str, "auto, cpu, cuda or mps"] = "auto",
     dtype: Annotated[str | None, "float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU"] = None,
     resume: bool = False,
     **options: Any,
 ) -> pd.DataFrame:
-    """Run what a paper ran, and set its published numbers beside the measured ones.
+    """Reproduce the experiments of a paper, with its published numbers beside the measured ones.
 
-    options: those that the paper alone has. Returns the rows of all jobs that are finished, `published` filled where
-    the paper has a number.
+    options: options of this paper. Returns the rows of all finished jobs; the column `published` has the numbers of the
+    paper.
 
     Example: isogloss reproduce hussain2020 --scale smoke
 
@@ -416,7 +414,7 @@ def reproduce(
         "conditions": outline.conditions,
     }
     with start(folder, facts, resume=resume) as run:
-        refuse_others(outline.jobs)  # those that are not run again are collected with the rest
+        refuse_others(outline.jobs)  # finished jobs are collected, too, and must have the same options
         try:
             outline.texts.write()
             for job in outline.before if jobs else ():
@@ -430,7 +428,7 @@ def reproduce(
 
 
 def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> None:
-    """Make the table and the summary anew from all jobs that are finished, whichever command ran them."""
+    """Make the table and the summary from all finished jobs, whichever command ran them."""
     run.begin_anew()
     for sentence in (*outline.texts.facts["notes"], *outline.notes):
         run.note(sentence)
@@ -438,7 +436,7 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
         run.note(TOY)
     join_jobs(run, [job for job in done if job.recipe != "pretrain"])
     paper.collect(run, done)
-    hashes = {job.recipe: read_facts(job.folder)["hashes"] for job in reversed(done)}  # the first of each recipe's
+    hashes = {job.recipe: read_facts(job.folder)["hashes"] for job in reversed(done)}  # of each recipe's first job
     run.facts["jobs"] = facts_of_jobs(done) | {"hashes": hashes}
     if len(done) < len(outline.jobs):
         run.note(f"{len(done)} of {len(outline.jobs)} jobs are finished; the others are missing here")
@@ -446,7 +444,7 @@ def _collect(run: Run, paper: Paper, done: Sequence[Job], outline: Outline) -> N
 
 
 def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
-    """The paper's tables and what became of its claims, as text; nothing where no job is finished."""
+    """The paper's tables and the findings on its claims as text; empty if no job is finished."""
     if rows.empty:
         return []
     results = Results(rows)
@@ -455,7 +453,7 @@ def summary(paper: Paper, rows: pd.DataFrame) -> list[str]:
 
 
 def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
-    """What would be done for these jobs of it, and how long all of them take, a line each."""
+    """Lines that describe the plan for these jobs, and the estimated time of all jobs."""
     lines, parts = [outline.conditions], list(map(_part, outline.jobs))
     for job in outline.before:
         lines += ["", f"first, {job.name}{' (finished)' * job.done}:", f"  {' '.join(job.words)}"]
@@ -466,17 +464,17 @@ def outline_lines(outline: Outline, jobs: Sequence[Job]) -> list[str]:
     hours = sum(outline.seconds.get(part, 0.0) for part in parts) / 3600
     time = f"{hours:.1f} hours" if hours >= 1 else f"{max(1, round(60 * hours))} min"
     counts = ", ".join(f"{parts.count(part)} of {part}" for part in dict.fromkeys(parts))
-    each = ", ".join(f"{seconds:,.0f} s a job of {part}" for part, seconds in outline.seconds.items())
+    times = ", ".join(f"{seconds:,.0f} s a job of {part}" for part, seconds in outline.seconds.items())
     return [
         *lines,
         "",
         f"all {len(parts)} jobs, {counts}: about {time} one by one",
-        f"  {each} at the settings of this scale, {MEASURED}",
+        f"  {times} at the settings of this scale, {MEASURED}",
     ]
 
 
 def _part(job: Job) -> str:
-    """What jobs whose commands are shown together, and which take about as long, have in common."""
+    """The key by which jobs of similar commands and duration are grouped."""
     return str(job.coordinates.get("part", job.recipe))
 
 
@@ -484,7 +482,7 @@ def _part(job: Job) -> str:
 
 
 def names() -> list[str]:
-    """The papers there are.
+    """The names of all papers.
 
     >>> "hussain2020" in names()
     True
@@ -504,33 +502,32 @@ def find(name: str) -> Paper:
 
 
 def selected(jobs: Sequence[Job], only: str | None = None) -> list[Job]:
-    """The jobs that `only` names by their coordinates, and those that they need; all where nothing is said.
+    """The jobs that `only` selects by their coordinates, and those that they need; all jobs without `only`.
 
     Args:
-        jobs: to choose from.
-        only: values with commas, such as `last:6,seed=1`. A value may stand alone where one coordinate alone has it,
-            else it is `coordinate=value`. Values of one coordinate are alternatives; each coordinate that is named must
-            agree. Jobs that a chosen one needs, such as the training of its model, are chosen with it. `texts` alone
-            chooses none.
+        jobs: The jobs to select from.
+        only: Values separated by commas, such as `last:6,seed=1`. A value that occurs in several coordinates is written
+            as `coordinate=value`. Values of one coordinate are alternatives; all named coordinates must match. Jobs
+            that a selected one needs, such as the training of its model, are selected, too. `texts` selects no job.
     """
     if only == TEXTS:
         return []
-    known: dict[str, dict[str, None]] = {}  # every coordinate, and its values
+    known: dict[str, dict[str, None]] = {}  # the values of every coordinate
     for job in jobs:
         for name, value in job.coordinates.items():
             known.setdefault(name, {})[str(value)] = None
     wanted: dict[str, set[str]] = {}
     for item in map(str.strip, only.split(",")) if only is not None else ():
         name, _, value = item.partition("=")
-        alone = value not in known.get(name, {})  # a value without its coordinate
-        having = [each for each in known if item in known[each]] if alone else [name]
-        if len(having) > 1:
-            choices = " or ".join(f"{each}={item}" for each in having)
+        alone = value not in known.get(name, {})  # the value is given without its coordinate
+        coordinates = [coordinate for coordinate in known if item in known[coordinate]] if alone else [name]
+        if len(coordinates) > 1:
+            choices = " or ".join(f"{coordinate}={item}" for coordinate in coordinates)
             raise InputError(f"--only {item!r} may be {choices}; write one of them")
-        if not having:
-            listed = "; ".join(f"{each} {', '.join(values)}" for each, values in known.items())
+        if not coordinates:
+            listed = "; ".join(f"{coordinate} {', '.join(values)}" for coordinate, values in known.items())
             raise InputError(f"--only {item!r} chooses no job of this paper; it has {listed}")
-        wanted.setdefault(having[0], set()).add(item if alone else value)
+        wanted.setdefault(coordinates[0], set()).add(item if alone else value)
     chosen = [job for job in jobs if all(str(job.coordinates.get(name)) in values for name, values in wanted.items())]
     require(chosen, f"--only {only!r} leaves no job: none has all of {', '.join(wanted)} so")
     needed = {folder for job in chosen for folder in job.needs}

@@ -1,7 +1,7 @@
-"""The rows of a reproduction: how they are read by their coordinates, and how further rows are made of them.
+"""The rows of a reproduction: reading them by coordinates, and deriving further rows.
 
-`Results` gives values by seed, and curves over steps or layers, at any coordinates. What a paper collects from its jobs
-goes through the functions below it: rows at other coordinates, means over languages, and changes against a reference.
+`Results` gives values by seed, and curves over steps or layers, at any coordinates. The functions below it derive the
+rows that a paper collects: rows at other coordinates, means over languages, and changes from a reference.
 """
 
 import math
@@ -30,20 +30,20 @@ from isogloss.measures.statistics import (
 from isogloss.runs.table import KEY, Row, is_given, records, row
 from isogloss.seeds import seed_of
 
-LEAST = 3  # seeds for an interval
-OTHERS = "others"  # the target of a mean over the languages besides the source
-ALONE = -1  # the seed of what has none, such as a model before training
+LEAST = 3  # minimum number of seeds for an interval
+OTHERS = "others"  # the target of a mean over all languages but the source
+ALONE = -1  # the seed of rows without one, such as those of a model before training
 
 Coordinates = Mapping[str, Any]
 Values = Seeds | Sequence[float] | Floats  # a value for each seed, or values one after the other (seeds,)
 
 
 def over_seeds(values: Values, *, log: bool = False) -> Interval:
-    """The mean of one value a seed and its t interval.
+    """The mean of one value per seed, and its t interval.
 
     Args:
-        values: by seed, or one after the other (seeds,).
-        log: take mean and interval of the logarithms, and raise them again.
+        values: Values by seed, or (seeds,).
+        log: Whether to compute mean and interval of the logarithms, and exponentiate them.
 
     >>> str(over_seeds([1.0, 2.0, 3.0])), str(over_seeds({0: 1.0, 1: 3.0}))
     ('2.00 [-0.484, 4.48]', '2.00')
@@ -52,7 +52,7 @@ def over_seeds(values: Values, *, log: bool = False) -> Interval:
 
 
 def no_interval(seeds: int) -> str:
-    """The sentence on too few seeds; empty where there are enough, or none at all."""
+    """The sentence on too few seeds; empty if there are enough, or none at all."""
     if not 0 < seeds < LEAST:
         return ""
     return f"intervals are not available from {seeds} seed{'s' * (seeds != 1)}: {LEAST} are the fewest"
@@ -63,7 +63,7 @@ def no_interval(seeds: int) -> str:
 
 @dataclass(frozen=True)
 class Curves:
-    """One measure over steps or layers, a row a seed: steps (n,), values (seeds, n), which seeds."""
+    """One measure over steps or layers for several seeds: steps (n,), values (seeds, n), and the seeds."""
 
     steps: Floats
     values: Floats
@@ -80,7 +80,7 @@ class Curves:
         return int(self.steps[self.mean.argmax()])
 
     def at(self, *steps: float) -> Seeds:
-        """The mean over these steps or layers, by seed; empty where one of them was not measured."""
+        """The mean over these steps or layers, by seed; empty if one of them was not measured."""
         if not set(steps) <= set(self.steps.tolist()):
             return {}
         means = self.values[:, np.isin(self.steps, steps)].mean(axis=1)
@@ -96,15 +96,15 @@ class Curves:
         scale: float = 1.0,
         **look: Any,
     ) -> Line:
-        """The mean over seeds as a curve of a figure, with a band where there are seeds enough.
+        """The mean over seeds as a line of a figure, with a band if there are enough seeds.
 
         Args:
-            label: name of the curve.
-            until: the last step that is shown.
-            log: geometric means.
-            share: whether values are shares, so that the band stays between 0 and 1.
-            scale: what values and band are multiplied by, as 100 for points.
-            look: further fields of `Line`.
+            label: Name of the curve.
+            until: The last step that is shown.
+            log: Whether to use geometric means.
+            share: Whether values are shares, so that the band is clipped to 0 and 1.
+            scale: Factor for values and band, such as 100 for percentage points.
+            look: Further fields of `Line`.
         """
         shown = self.steps <= until
         mean = band(self.values[:, shown], scale="log" if log else "linear")
@@ -114,7 +114,7 @@ class Curves:
 
 
 def curves_of(points: Mapping[int, Seeds]) -> Curves | None:
-    """Curves from the values of each seed at each step, at the steps that all seeds have; None without any.
+    """Curves from the values of each seed at each step, at the steps that all seeds have; None if there are none.
 
     >>> curves_of({0: {0: 1.0, 1: 2.0}, 8: {0: 3.0, 1: 4.0}, 12: {0: 5.0}}).values.tolist()
     [[1.0, 3.0], [2.0, 4.0]]
@@ -130,9 +130,9 @@ def curves_of(points: Mapping[int, Seeds]) -> Curves | None:
 class Results:
     """The rows of a reproduction, read by their coordinates.
 
-    A coordinate is given as its value, as a list or tuple of values of which a row must have one, or as None for rows
-    without it; coordinates that are not named are free. Where a seed has several rows their mean is taken, as over both
-    directions of a pair of languages. Rows without a seed count only where no row has one, as seed -1.
+    A coordinate is given as its value, as a list or tuple of allowed values, or as None for rows without it;
+    coordinates that are not given can have any value. If a seed has several rows, such as both directions of a pair of
+    languages, their mean is taken. Rows without a seed are used only if no row has one, as seed -1.
     """
 
     def __init__(self, rows: pd.DataFrame) -> None:
@@ -149,11 +149,11 @@ class Results:
         """A value for each seed.
 
         Args:
-            column: `floor` for what chance gives, and such.
-            base: coordinates that the values to compare with have instead, for differences by seed: in each of several
-                languages, and then their mean. Only a `value` has any.
-            log: ratios in place of differences, and their geometric mean.
-            coordinates: of the rows.
+            column: Column of the value, such as `floor` for the chance level.
+            base: Coordinates that differ in the values to subtract, for differences by seed: within each of several
+                languages, then averaged. Only for the column `value`.
+            log: Whether to use ratios instead of differences, and their geometric mean.
+            coordinates: Coordinates of the rows.
         """
         if base is None:
             seeds, cells, positions = self.cells("seed"), self.cells(column), self._positions(coordinates)
@@ -172,11 +172,11 @@ class Results:
 
     @cached_property
     def left_out(self) -> list["Results"]:
-        """The same rows with the values they have without each part of the test items in turn, for `two_way_mean`.
+        """The same rows with their values without each part of the test items in turn, for `two_way_mean`.
 
-        Where a row has no `parts`, its interval over items stands in for them: its error is spread over parts at
-        random, alike for the rows of all seeds and languages and independently for other models, plans, layers and
-        steps. What is compared then counts as if it had been read on other items, which makes intervals too wide.
+        If a row has no `parts`, its interval over items is used instead: its error is distributed over parts at random,
+        in the same way for all seeds and languages and independently for different models, plans, layers and steps.
+        Compared values are then treated as if they were measured on different items, which makes intervals too wide.
         """
         left = np.repeat(np.array(self.cells("value"), dtype=np.float64)[:, None], PARTS, axis=1)
         drawn: dict[tuple[Any, ...], Floats] = {}
@@ -191,22 +191,22 @@ class Results:
                     draws = np.random.default_rng(seed_of(0, *map(str, key))).normal(size=PARTS)
                     drawn[key] = (draws - draws.mean()) / draws.std() / math.sqrt(PARTS - 1)
                 left[at] += drawn[key] * (high - low) / (2 * NORMAL)
-        every = [copy(self) for _ in range(PARTS)]  # which share the index of the rows
+        every = [copy(self) for _ in range(PARTS)]  # the copies share the index of the rows
         for results, numbers in zip(every, left.T.tolist(), strict=True):
             results._columns = {**self._columns, "value": [None if math.isnan(cell) else cell for cell in numbers]}
         return every
 
     def interval(self, **coordinates: Any) -> Interval | None:
-        """The value and the interval that the first row at these coordinates has; None where there is no row."""
+        """The value and the interval of the first row at these coordinates; None if there is no row."""
         rows = self.where(**coordinates)
         return None if rows.empty else Interval(*rows.iloc[0][["value", "low", "high", "n"]])
 
     def curves(self, over: str | Mapping[int, Coordinates] = "step", **coordinates: Any) -> Curves | None:
-        """Values over steps (or layers) for each seed, at the steps that all seeds have; None without any.
+        """Values over steps (or layers) for each seed, at the steps that all seeds have; None if there are none.
 
         Args:
-            over: the coordinate that is the step, or the coordinates of each step.
-            coordinates: the same for all steps, and other arguments of `values`.
+            over: The coordinate used as step, or the coordinates of each step.
+            coordinates: Coordinates of all steps, and other arguments of `values`.
         """
         if isinstance(over, str):
             named = {name: value for name, value in coordinates.items() if name in KEY}
@@ -214,7 +214,7 @@ class Results:
         return curves_of({step: self.values(**{**coordinates, **own}) for step, own in over.items()})
 
     def distinct(self, name: str, **coordinates: Any) -> list[Any]:
-        """The values that a coordinate has in the rows at others, in the order of the rows."""
+        """The distinct values of a coordinate in the rows at these coordinates, in the order of the rows."""
         key = (name, *((other, *_choices(value)) for other, value in coordinates.items()))
         if key not in self._distinct:
             cells, positions = self.cells(name), self._positions(coordinates)
@@ -223,26 +223,26 @@ class Results:
 
     @cached_property
     def model(self) -> str:
-        """The model that is read or trained, the first that rows have."""
+        """The first model in the rows."""
         return str(next(iter(self.distinct("model")), ""))
 
     @cached_property
     def source(self) -> str:
-        """The language that is transferred from, the first that rows have; English where no row says it yet."""
+        """The first source language in the rows; English if there is none."""
         return str(next(iter(self.distinct("source")), "en"))
 
     def targets(self, **coordinates: Any) -> list[str]:
-        """The languages besides the source that rows at these coordinates have, in their order."""
+        """The languages other than the source in the rows at these coordinates, in their order."""
         return [code for code in self.distinct("target", **coordinates) if code not in (self.source, OTHERS)]
 
     def cells(self, name: str) -> list[Any]:
-        """A column as a list, None where it is empty."""
+        """A column as a list, with None for empty cells."""
         if name not in self._columns:
             self._columns[name] = list(map(_cell, self.rows[name].astype("object").to_numpy().tolist()))
         return self._columns[name]
 
     def _positions(self, coordinates: Mapping[str, Any]) -> list[int]:
-        """Which rows are at these coordinates; an index of the rows is built once for each set of names."""
+        """The positions of the rows at these coordinates; an index is built once for each set of names."""
         names = tuple(sorted(coordinates))
         index = self._index.setdefault(names, {})
         if not index:
@@ -258,14 +258,14 @@ def _cell(value: Any) -> Any:
 
 
 def _choices(value: Any) -> tuple[Any, ...]:
-    """The cells that a coordinate may have: one, or several where it is a list."""
+    """The allowed cells of a coordinate: one, or several if it is a list."""
     return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else (_cell(value),)
 
 
 def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
-    """Differences by seed, for the seeds that both have; a second side without seeds is the same for all.
+    """Differences by seed, for the seeds that both have; a second side without seeds is used for all of them.
 
-    log: ratios in place of differences.
+    log: whether to use ratios instead of differences.
 
     >>> less({0: 3.0, 1: 5.0}, {1: 1.0}), less({0: 3.0}, {-1: 1.0})
     ({1: 4.0}, {0: 2.0})
@@ -275,7 +275,7 @@ def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
 
 
 def by_seed(sides: Iterable[Seeds], statistic: Callable[[list[float]], Any] = np.mean) -> Seeds:
-    """The mean over sides, or their `min`, for the seeds that all of them have; sides without any do not count.
+    """The mean (or another statistic) over sides, for the seeds that all of them have; empty sides are ignored.
 
     >>> by_seed([{0: 1.0, 1: 2.0}, {}, {1: 4.0}]), by_seed([{0: 1.0}, {0: 3.0}], max)
     ({1: 3.0}, {0: 3.0})
@@ -289,19 +289,19 @@ def by_seed(sides: Iterable[Seeds], statistic: Callable[[list[float]], Any] = np
 
 
 def final(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of trainings that are finished, by seed: neither scores at a step, nor means over seeds or targets."""
+    """The final rows of each seed: no scores at a step, no means over seeds or targets."""
     return table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
 
 
 def moved(table: pd.DataFrame, names: Sequence[str], **coordinates: Any) -> Iterator[dict[str, Any]]:
-    """Rows with their answers and these of their coordinates, and others given."""
+    """Rows with their values, with these of their coordinates, and with new values of others."""
     for entry in records(table):
         taken = {name: entry[name] for name in ("n", "low", "high", "over", "floor", "parts", *names) if name in entry}
         yield row(entry["measure"], entry["value"], **taken, **coordinates)
 
 
 def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
-    """Rows that agree in their measure and all coordinates but the free ones, with these as a dictionary."""
+    """Group rows by measure and all coordinates but the free ones; yields the shared coordinates and the rows."""
     names = [name for name in KEY if name not in free]
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for entry in rows:
@@ -311,15 +311,15 @@ def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], lis
 
 
 def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dict[str, Any]]:
-    """Means of rows that differ in some coordinates alone, such as the target; n counts them.
+    """Means of rows that differ only in some coordinates, such as the target; n is the number of rows.
 
-    The ends of an interval are means of theirs, which is right where what is hard in one is hard in all of them, and
-    too wide otherwise; `parts` tell exactly.
+    The ends of intervals are averaged, which is exact if errors on items are perfectly correlated over the rows, and
+    too wide otherwise; `parts` are exact.
 
     Args:
-        rows: to take means of.
-        names: the coordinates.
-        replaced: what the mean's coordinates are instead, as in `target="others"`.
+        rows: The rows to average.
+        names: The coordinates in which they differ.
+        replaced: Coordinates of the mean, as in `target="others"`.
     """
     for coordinates, group in alike(rows, *names):
         value = float(np.mean([entry["value"] for entry in group]))
@@ -333,13 +333,13 @@ def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dic
 def changes(
     rows: Iterable[Row], *, measure: str = "change", log: bool = False, **reference: Any
 ) -> Iterator[dict[str, Any]]:
-    """Values less those of a reference, seed by seed, with their mean and t interval; `unit` says of which measure.
+    """Differences from a reference by seed, with their mean and t interval; `unit` is the measure compared.
 
     Args:
-        rows: with a seed each.
-        measure: what the change is called.
-        log: ratios in place of differences, and their geometric mean; `unit` then stays what it is.
-        reference: coordinates of the rows to compare with, as in `plan="freeze:-1"`; all others are the same.
+        rows: Rows that have a seed.
+        measure: Name of the measure for the change.
+        log: Whether to use ratios instead of differences, and their geometric mean; `unit` is then not changed.
+        reference: Coordinates of the reference, as in `plan="freeze:-1"`; all others are the same.
     """
     groups = [
         (coordinates, {int(entry["seed"]): float(entry["value"]) for entry in group})

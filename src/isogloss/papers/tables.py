@@ -1,8 +1,8 @@
 """The tables and figures of a paper, with its published numbers beside what was measured.
 
-`Published` holds the numbers of a paper, read from `published/NAME.csv`: a line has the measure, the value, the
-coordinates it applies to and the reference, which says where in the paper it was read. `Captions` holds the words of
-its tables and figures. `grid` and `panels` make tables and the panels of figures from coordinates.
+`Published` has the numbers of a paper from `published/NAME.csv`: a line has the measure, the value, its coordinates and
+the reference, its place in the paper. `Captions` has the text of its tables and figures. `grid` and `panels` make
+tables and the panels of figures from coordinates.
 """
 
 import csv
@@ -19,17 +19,17 @@ from isogloss.papers.results import ALONE, LEAST, OTHERS, Coordinates, Results, 
 from isogloss.runs.table import KEY, Row, is_given
 from isogloss.text.languages import short_name
 
-EXACT = ("condition", "selection", "method")  # a number that names none of these stands beside rows that have none
+EXACT = ("condition", "selection", "method")  # a number without one of these matches only rows without it
 
 
 @dataclass(frozen=True)
 class Published:
-    """The numbers of a paper: lines of text by column, as they stand in its file."""
+    """The numbers of a paper: the lines of its file, as text by column."""
 
     lines: Sequence[Mapping[str, str]]
 
     def where(self, **coordinates: Any) -> list[Mapping[str, str]]:
-        """The lines with these cells; a reference may be given by its beginning."""
+        """The lines with these cells; a reference may be given by its first characters."""
         reference = coordinates.pop("reference", "")
         wanted = {name: str(value) for name, value in coordinates.items()}
         lines = [line for line in self.lines if wanted.items() <= line.items()]
@@ -40,24 +40,24 @@ class Published:
         return [float(line["value"]) for line in self.where(**coordinates)]
 
     def value(self, **coordinates: Any) -> float:
-        """The one number at these coordinates; KeyError where there is none, or several."""
+        """The only number at these coordinates; KeyError if there is none, or several."""
         values = self.values(**coordinates)
         if len(values) != 1:
             raise KeyError(f"{len(values)} published values at {coordinates}")
         return values[0]
 
     def beside(self, entry: Row, **respelt: Any) -> dict[str, Any]:
-        """The row with `published` filled, where the paper has its number.
+        """The row with the column `published`, if the paper has its number.
 
         Args:
-            entry: a row.
-            respelt: coordinates of the row as the paper's file spells them, such as `target="tuned"`.
+            entry: A row.
+            respelt: Coordinates of the row as spelt in the paper's file, such as `target="tuned"`.
         """
         value = self.at(**{**entry, **respelt})
         return dict(entry) if value is None else {**entry, "published": value}
 
     def at(self, **coordinates: Any) -> float | None:
-        """The number that stands beside what was measured at these coordinates, all of its own among them, or None."""
+        """The number whose coordinates are all among these, to compare with measured values; None if there is none."""
         for names, values in self._known.items():
             key = tuple(str(cell) if is_given(cell := coordinates.get(name)) else "" for name in names)
             if key in values:
@@ -96,8 +96,8 @@ def seeds_note(counts: Sequence[int], means: str = "means") -> str:
     """The sentence under a table on the seeds of its measured values.
 
     Args:
-        counts: how many seeds the values have.
-        means: which means they are.
+        counts: Numbers of seeds of the values.
+        means: The kind of means.
 
     >>> seeds_note([3, 3])
     'Measured: means over 3 seeds; brackets hold t intervals over them.'
@@ -116,22 +116,22 @@ def bands_note(seeds: int) -> str:
 
 @dataclass(frozen=True)
 class Captions:
-    """What the tables and figures of a paper are called, and what a reader must know of each: `captions/NAME.toml`.
+    """The titles, captions and notes of a paper's tables and figures, from `captions/NAME.toml`.
 
-    A figure has a `title`, a `caption` and the names of its axes, a table a `title`, `notes` and maybe the head of its
-    first column (`corner`). Names in braces are filled in. Sentences that several share, or that not every run has,
-    stand first, under their name: given as False one is left out. Other fields of `Figure`, such as `log`, are taken as
-    they are. Tables of coordinates may follow, which the paper reads from `words` itself.
+    A figure has a `title`, a `caption` and the names of its axes; a table has a `title`, `notes` and optionally the
+    head of its first column (`corner`). Names in braces are filled in. Shared or optional sentences come first in the
+    file, by name; the value False leaves one out. Other fields of `Figure`, such as `log`, are passed on. The file may
+    also have tables of coordinates, which the paper reads from `words`.
     """
 
     words: Mapping[str, Any]
 
     def figure(self, name: str, panels: Sequence[Panel], like: str = "", **filled: Any) -> list[Figure]:
-        """A figure of these panels, in a list; none without any. like: the name that its words stand under."""
+        """A list with a figure of these panels, empty without panels. like: the entry with its text, if it differs."""
         return [Figure(name=name, panels=panels, **self._filled(self.words[like or name], filled))] if panels else []
 
     def table(self, name: str, *further: str, **filled: Any) -> dict[str, Any]:
-        """The title, the notes and further ones, and the corner, as `grid` takes them; of a figure its caption."""
+        """Title, notes (for a figure, its caption) with further ones, and corner, as arguments of `grid`."""
         words = self._filled(self.words[name], filled)
         notes = words.get("notes", [words["caption"]] if "caption" in words else [])
         return {
@@ -141,7 +141,7 @@ class Captions:
         }
 
     def _filled(self, words: Any, filled: Mapping[str, Any]) -> Any:
-        """Words with names in braces filled in: a text, or a list or a table of texts."""
+        """Fill in names in braces in a text, or in a list or table of texts."""
         if isinstance(words, str):
             shared = {name: text for name, text in self.words.items() if isinstance(text, str)}
             given = {name: shared[name] * it if isinstance(it, bool) else it for name, it in filled.items()}
@@ -155,13 +155,13 @@ class Captions:
 
 @cache
 def read_captions(name: str) -> Captions:
-    """The words of a paper's tables and figures, from `captions/NAME.toml`."""
+    """Read the text of a paper's tables and figures from `captions/NAME.toml`."""
     return Captions(tomllib.loads((Path(__file__).parent / "captions" / f"{name}.toml").read_text(encoding="utf-8")))
 
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-# What a specification of cells or curves has besides what is read: coordinates, and arguments of `Results.values`.
+# Fields of a specification of cells or curves besides coordinates and arguments of `Results.values`.
 LOOKS = ("read", "form", "printed", "share", "scale", "items", "look", "respelt")
 
 
@@ -175,22 +175,22 @@ def grid(
     corner: str = "",
     known: Published | None = None,
 ) -> list[Table]:
-    """A table of what was measured at the coordinates of each row and column together, in a list; none without values.
+    """A list with a table of the values at the coordinates of each row and column; empty without values.
 
-    Besides coordinates, rows and columns may have arguments of `Results.values` and say how their cells are written:
-    `form` writes a number (a function or a format; by default a share in percent), `printed` a published one; `share`
-    tells whether intervals end at 0 and 1 (by default those in percent); `log` asks for geometric means. `read` is
-    called with the coordinates in place of `Results.values`, and gives values by seed, an interval, or the text of the
-    cell. `respelt` has the coordinates that the paper's file spells otherwise.
+    Besides coordinates, rows and columns may have arguments of `Results.values` and formatting options: `form` formats
+    a number (a function or a format; by default a share in percent), `printed` a published one; `share` clips intervals
+    to 0 and 1 (by default those in percent); `log` selects geometric means. `read` is called with the coordinates
+    instead of `Results.values`, and returns values by seed, an interval, or the text of the cell. `respelt` has the
+    coordinates that are spelt differently in the paper's file.
 
     Args:
-        results: what was measured.
-        rows: coordinates by label; a row without any value is left out.
-        columns: coordinates by label; a column without any value is left out.
-        title: of the table.
-        notes: below the table, before the one on seeds.
-        corner: head of the first column.
-        known: the numbers of the paper; those of a row stand in a line below it.
+        results: The measured rows.
+        rows: Coordinates by label; a row without any value is left out.
+        columns: Coordinates by label; a column without any value is left out.
+        title: Title of the table.
+        notes: Notes below the table, before the one on seeds.
+        corner: Head of the first column.
+        known: The numbers of the paper, which are shown in a line below each row.
     """
     lines, counts = [], list[int]()
     for label, row_at in rows.items():
@@ -208,7 +208,7 @@ def grid(
 
 
 def _written(results: Results, known: Published | None, spec: Mapping[str, Any]) -> tuple[str, str, int]:
-    """A cell of `grid`: what was measured, what was published, and how many seeds were measured."""
+    """A cell of `grid`: the measured value, the published value, and the number of seeds."""
     form = spec.get("form", percent)
     forms = [form, spec.get("printed", form)]
     write, write_published = (each.format if isinstance(each, str) else each for each in forms)
@@ -237,18 +237,18 @@ def panels(
 ) -> list[Panel]:
     """Panels of curves over layers, or other steps; those without a curve are left out.
 
-    Besides coordinates, panels and lines may have arguments of `Results.values` and say how a curve is drawn: `share`,
-    `scale` and `log` as `Curves.line` has them, `look` with further fields of `Line`, and `items` for bands that are
-    the intervals of the rows themselves. `respelt` has the coordinates that the paper's file spells otherwise.
-    A line whose rows have no layer is level.
+    Besides coordinates, panels and lines may have arguments of `Results.values` and options for drawing: `share`,
+    `scale` and `log` as in `Curves.line`, `look` with further fields of `Line`, and `items` for bands from the
+    intervals of the rows. `respelt` has the coordinates that are spelt differently in the paper's file. Rows without a
+    layer are drawn as a level line.
 
     Args:
-        results: what was measured.
-        titles: coordinates of each panel by its title.
-        lines: coordinates of each curve by its label; a curve has the same colour in all panels.
-        over: what the curves are over, as `Results.curves` has it.
-        floor: whether what chance gives is drawn, that of the first line which has one.
-        known: the numbers of the paper, drawn as circles in the colours of their curves.
+        results: The measured rows.
+        titles: Coordinates of each panel by its title.
+        lines: Coordinates of each curve by its label; a curve has the same colour in all panels.
+        over: The horizontal axis, as in `Results.curves`.
+        floor: Whether to draw the chance level, from the first line that has one.
+        known: The numbers of the paper, drawn as circles in the colours of their curves.
     """
     made = []
     for title, at in titles.items():
@@ -277,7 +277,7 @@ def _drawn(
     hue: int,
     spec: Mapping[str, Any],
 ) -> Iterator[Line]:
-    """A curve of `panels`, if there is one, and its published values; one that is level has no steps yet."""
+    """A curve of `panels`, if it exists, and its published values; a level line has no steps yet."""
     at, look = _reading(spec), {"hue": hue, **spec.get("look", {})}
     curves = results.curves(over, **at)
     if curves is None:
@@ -300,5 +300,5 @@ def _drawn(
 
 
 def _reading(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a specification says which values are read."""
+    """The part of a specification that selects values."""
     return {name: value for name, value in spec.items() if name not in LOOKS}

@@ -1,12 +1,12 @@
-"""Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020): how alike models of different languages are, and what they share.
+"""Conneau, Wu, Li, Zettlemoyer & Stoyanov (2020): how similar models of different languages are, and what they share.
 
-Models of one language and of two are pretrained on the spot, from text that is packed by jobs of their own
-(`part=pack`, for a machine without a GPU); then each part of the paper reads them: `rotate` (Figures 7 and 6), `stitch`
-(5), `lexicon` (4) and `transfer` (Table 1). Figure 7 and Table 1 are printed as numbers (`published/wu2020.csv`);
-Figures 4, 5, 6 and 8 are graphics only, so nothing stands beside what is measured for them.
+Monolingual and bilingual models are pretrained, on text packed by separate jobs (`part=pack`, for a machine without a
+GPU). Then each part of the paper uses them: `rotate` (Figures 7 and 6), `stitch` (5), `lexicon` (4) and `transfer`
+(Table 1). Figure 7 and Table 1 have published numbers (`published/wu2020.csv`); Figures 4, 5, 6 and 8 are graphics
+only, so there are no published values for them.
 
-Intervals are over whatever there are several of: pairs of languages for what is said of languages, seeds of task heads
-for transfer, sentences or words for what is looked up.
+Intervals are over pairs of languages for claims about languages, over seeds of task heads for transfer, and over
+sentences or words for retrieval.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,21 +46,21 @@ TASKS = {"nli": "accuracy", "ner": "span_f1", "parsing": "las"}
 NAMES = {"nli": "XNLI", "ner": "NER", "parsing": "parsing"}
 STITCHED_TASKS = ("ner", "parsing")
 MAPPINGS = "raw,centred,procrustes,procrustes+iterative"
-LEARNED = {"nl": "tatoeba_train"}  # what maps are learned from and languages compared on where XNLI has no translation
-# Sources of mini_text.py that are translations of each other, which no model here may be pretrained on.
+LEARNED = {"nl": "tatoeba_train"}  # parallel text for mappings and CKA of languages that XNLI does not have
+# Sources of mini_text.py that are translations of each other, which must not be used for pretraining here.
 PARALLEL = ("europarl", "libreoffice", "godot_docs", "python_docs", "qgis_docs")
-CURVE = "curve"  # the part of models that are trained for more and fewer updates
-INFERRED = 4  # times as many pairs of a test of NLI as sentences of other tests: each has one answer only
+CURVE = "curve"  # the part of learning curves, with models trained for more and fewer updates
+INFERRED = 4  # a test of NLI has this many times the sentences of other tests, since a pair has only one answer
 
 
 @dataclass(frozen=True)
 class Variant:
-    """How the bilingual models of a row of Table 1 are made.
+    """The bilingual models of a row of Table 1.
 
-    options: of pretrain. pieces: those of them that decide on the word pieces, so that packed text must have been made
-    with them. packed: ends the name of that text, which variants with the same pieces share. apart: whether there is a
-    model folder for each language. frozen: the blocks that are frozen in fine-tuning because each language has its own,
-    0 for the embeddings alone (blocks are frozen with the embeddings), -1 for nothing.
+    options: options of pretrain. pieces: those of them that affect the vocabulary, and so the packed text. packed:
+    suffix of the name of the packed text, which variants with the same pieces share. apart: whether there is a model
+    folder for each language. frozen: number of blocks that are frozen in fine-tuning, together with the embeddings,
+    because each language has its own; 0 for the embeddings only, -1 for nothing.
     """
 
     options: Mapping[str, str] = field(default_factory=dict)
@@ -74,11 +74,11 @@ VARIANTS = {name: Variant(**line) for name, line in paper.read_fixed("wu2020")["
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
-    """The jobs of a reproduction: packing, pretraining, and everything that reads the models."""
+    """The jobs of a reproduction: packing, pretraining, and all evaluations of the models."""
     if scale.crawl is not None and (request.scale != "paper" or not Path(scale.crawl).is_dir()):
         raise InputError(f"--crawl {scale.crawl} goes with --scale paper, and is a folder of LANG.txt")
     texts = paper.Texts(request, partial(_contents, scale))
-    # What is done needs nothing: its models and packed text may have been left on another machine.
+    # Finished jobs need no other jobs: their models and packed text may be on another machine.
     planned = Planner(request, scale, texts).jobs()
     jobs = [replace(job, needs=()) if job.done else job for job in planned]
     called = f"{scale.pretraining['architecture']}-{DEPTH}x{scale.width}"
@@ -100,9 +100,9 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
 
 @dataclass(frozen=True)
 class Planner:
-    """The jobs of a reproduction.
+    """Plans the jobs of a reproduction.
 
-    packs, models: jobs that pack text and pretrain, by name, planned when the first job reads the model.
+    packs, models: jobs that pack text and pretrain, by name, planned when the first job needs the model.
     """
 
     request: paper.Request
@@ -112,15 +112,15 @@ class Planner:
     models: dict[str, Job] = field(default_factory=dict)
 
     def jobs(self) -> list[Job]:
-        """Packing, pretraining, and what reads the models, in the order of what the paper's argument needs most."""
+        """Packing, pretraining, and evaluations, in the order of their importance for the paper's argument."""
         reading = list(self._reading())
         return [*self.packs.values(), *self.models.values(), *reading]
 
     def _model(self, *languages: str, variant: str = DEFAULT, seed: int = 0, steps: int | None = None) -> Job:
         """The pretraining of a model, and the packing of its text, each planned once.
 
-        The source with itself has separate embeddings. All seeds share packed text, and variants that differ in layers
-        alone. steps: where it is not trained for as many as the others.
+        The source with itself has separate embeddings. Packed text is shared by all seeds, and by variants that differ
+        only in layers. steps: number of updates, if it differs from the other models'.
         """
         scale, pair, out = self.scale, "-".join(languages), self.request.out
         steps = steps or scale.steps
@@ -133,7 +133,7 @@ class Planner:
         streams = {"streams": str(out / "streams" / packed)}
         if packed not in self.packs:
             extra = made.pieces.get("anchors") == "extra"
-            # Where each language has pieces of its own, a model has half as many for each.
+            # If languages have separate vocabularies, each has half the size.
             halved = len(languages) < 2 or (made.pieces and not extra)
             options = {"steps": 0, "depth": 1, "width": 16, "heads": 1, "probe": 1, "report": 1, **streams}
             options |= {shared: scale.pretraining[shared] for shared in ("architecture", "length")}
@@ -153,7 +153,7 @@ class Planner:
         return self.models[name]
 
     def _text(self, language: str, kind: str = "pretrain") -> str:
-        """The text of a language: a file of ours, or at paper scale LANG.txt of the folder itself."""
+        """The text of a language: a prepared file, or at paper scale LANG.txt of the given folder."""
         if self.scale.text_bytes is not None:
             return self.texts.path(f"{kind}.{language}.txt.gz")
         return str(Path(self.scale.text or f"{self.request.data or 'DATA'}/train") / f"{language.rstrip('2')}.txt")
@@ -164,14 +164,14 @@ class Planner:
         if kind == BILINGUAL:
             return (self._model(source, target, seed=seed),) * 2
         first = self._model(source, seed=seed)
-        if target == self.scale.again:  # English once more is English of another seed
+        if target == self.scale.again:  # the source as a second language is a model with another seed
             return first, self._model(source, seed=(seed + 1) % max(2, self.request.seeds))
         return first, self._model(target, seed=seed)
 
     def _read(
         self, recipe: str, sides: tuple[Job, Job], options: Mapping[str, Any], seed: int | None = None, **at: Any
     ) -> Job:
-        """A job that reads models: the first the source, the second the target."""
+        """A job with two models: the first reads the source, the second the target."""
         first, other = _path(sides[0], self.scale.source), _path(sides[1], at["target"])
         seeded: dict[str, Any] = {} if seed is None else {"seed": seed}
         settings = {**options, **({"other": other} if other != first and recipe != "transfer" else {}), **seeded}
@@ -181,14 +181,14 @@ class Planner:
         return self.request.job(recipe, name, first, settings, needs=needs, **at, **seeded)
 
     def _pair(self, kind: str, target: str, ending: str = "tsv") -> list[str]:
-        """A file of the source with a target, as options take it."""
+        """The file of the source with a target, as the value of an option."""
         return [self.texts.path(f"{kind}.{self.scale.source}-{target}.{ending}")]
 
     def _reading(self) -> Iterator[Job]:
-        """What reads the models: rotate, stitch, lexicon and transfer."""
+        """The evaluations of the models: rotate, stitch, lexicon and transfer."""
         scale, source, again = self.scale, self.scale.source, self.scale.again
-        # CKA of two languages in one model, in two, and with fresh weights on the other side; sentences looked up.
-        # Without a test set, or with fresh weights, CKA alone.
+        # CKA of two languages in one model, in two, and with random weights for the target; retrieval of sentences.
+        # Only CKA without a test set, or with random weights.
         for target, kind in product((again, *scale.targets), KINDS):
             parallel = self._pair("parallel", target)
             options: dict[str, Any] = {"bitext": parallel, "mappings": "none", "sample": scale.compared}
@@ -199,11 +199,11 @@ class Planner:
             several = target == scale.targets[0] or (target == again and kind != BILINGUAL)
             for seed in range(self.request.seeds if several else 1):
                 yield self._read("rotate", self._sides(kind, target, seed), options, seed, target=target, kind=kind)
-        # A task on one model's lower layers, read from another's; the same of the bilingual model.
+        # A task trained on one model's lower layers and evaluated on another's; the same for the bilingual model.
         for target, task, kind in product(scale.targets, STITCHED_TASKS, (MONOLINGUAL, BILINGUAL)):
             options = {"bitext": self._pair("parallel", target), **self._task(task, target), **scale.stitching}
             yield self._read("stitch", self._sides(kind, target), options, target=target, kind=kind, task=task)
-        # Words looked up with two models that never saw each other's language.
+        # Lexicon induction with two monolingual models.
         for target in scale.targets:
             options = {"text": {language: self._text(language, "words") for language in (source, target)}}
             for split in ("train", "test"):
@@ -214,7 +214,7 @@ class Planner:
                 files = [f"{code}={Path(scale.vectors) / f'{code}.vec'}" for code in (source, target)]
                 options |= {"static": files, **scale.lookup}
                 yield self._read("lexicon", sides, options, target=target, vectors=FASTTEXT)
-        # Every bilingual model tuned on the source and tested on the target; what is a language's own is frozen.
+        # Every bilingual model is fine-tuned on the source and tested on the target; unshared parts are frozen.
         variants = [variant for variant in scale.variants or VARIANTS if variant != CRAWL or scale.crawl is not None]
         tuned: list[tuple[str, str, dict[str, int]]] = [(*both, {}) for both in product(scale.tuned_targets, variants)]
         # The same after more and fewer updates, a new model and a new head for each seed.
@@ -231,7 +231,7 @@ class Planner:
             yield self._read("transfer", (model, model), options, longer.get("seed"), **at)
 
     def _task(self, task: str, target: str) -> dict[str, Any]:
-        """Options of a task that is trained on the source, and tested on source and target."""
+        """Options of a task that is trained on the source and tested on source and target."""
         source, both = self.scale.source, (self.scale.source, target)
         if task == "nli":
             stems = [f"nli.{part}" for part in ("train", "dev", *both)]
@@ -246,13 +246,13 @@ class Planner:
 
 
 def _path(model: Job, language: str) -> str:
-    """What is loaded of a model to read a language."""
+    """The folder of a model from which a language is read."""
     folder = model.folder / "model"
     return str(folder / language if VARIANTS[model.coordinates["condition"]].apart else folder)
 
 
 def _spelt(name: Any) -> str:
-    """A coordinate as a part of a file's name."""
+    """A coordinate as part of a file name."""
     return str(name).lower().replace(" + ", "+").replace(" ", "-")
 
 
@@ -260,20 +260,20 @@ def _spelt(name: Any) -> str:
 
 
 def _contents(scale: SimpleNamespace, data: Path) -> dict[str, str]:
-    """Every file and its content.
+    """The files and their content.
 
-    `pretrain.LANG.txt.gz` is text to pretrain on, where `en2` has other paragraphs than `en`; `words.LANG.txt.gz` is
-    its first part, a sentence a line, whose words get vectors. Maps are learned from `parallel.en-LANG.tsv`, which is
-    XNLI, or pairs of Tatoeba that are not looked up, or for `en2` English sentences that share a translation; sentences
-    of `tatoeba.en-LANG.tsv` are looked up. The rest are dictionaries and files of the tasks. Where a set has more than
-    is wanted, what has the lowest hash is taken (of a paragraph read backwards, since the hash of the one read forwards
-    decides what `pretrain` holds out).
+    `pretrain.LANG.txt.gz` is pretraining text, where `en2` has other paragraphs than `en`; `words.LANG.txt.gz` is its
+    first part, one sentence per line, for word vectors. Mappings are learned from `parallel.en-LANG.tsv`, which is
+    XNLI, or training pairs of Tatoeba, or for `en2` English sentences that share a translation; retrieval uses the
+    sentences of `tatoeba.en-LANG.tsv`. The rest are dictionaries and files of the tasks. If a set is larger than
+    needed, items with the lowest hash are taken (for paragraphs the hash of the reversed text, since `pretrain` splits
+    by the hash of the text itself).
     """
     return dict(chain(_running_text(scale, data), _parallel_text(scale, data), _task_files(scale, data)))
 
 
 def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
-    """Text to pretrain on, and its sentences; at paper scale the folder's own files are read."""
+    """Pretraining text, and its sentences; at paper scale the files of the given folder are used."""
     size, folder = scale.text_bytes, Path(scale.text) if scale.text else data / "train"
     require(folder.is_dir(), f"{folder} is no folder; --text is a folder of text to pretrain on")
     for language in (scale.source, *scale.targets) if size is not None else ():
@@ -284,7 +284,7 @@ def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str
         sentences = [part for line in first for part in data_sets.sentences_of(line)]
         yield f"pretrain.{language}.txt.gz", data_sets.as_lines(first)
         yield f"words.{language}.txt.gz", data_sets.as_lines(data_sets.first_bytes(sentences, size))
-        if language == scale.source:  # as much again for its second self
+        if language == scale.source:  # the same amount again for the source as a second language
             second = data_sets.first_bytes(ordered[len(first) :], size)
             few = f"the text of {language} has no more than {size:,} bytes, and a second model of it needs other text"
             require(second, f"{few}; give more, or a smaller --text-bytes")
@@ -292,7 +292,7 @@ def _running_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str
 
 
 def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
-    """Sentences to learn maps from and to look up, and dictionaries."""
+    """Sentences for fitting and evaluating mappings, and dictionaries."""
     again = paraphrases(read_bitexts(data / "tatoeba_train"), scale.source)
     yield f"parallel.{scale.source}-{scale.again}.tsv", data_sets.parallel_table(again, scale.compared)
     for both in product([scale.source], scale.targets):
@@ -306,10 +306,10 @@ def _parallel_text(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, st
 
 
 def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]:
-    """Inference, treebanks and entities, to train on and choose by in the source, and to test on in all languages."""
+    """NLI, treebanks and entities: training and development in the source, tests in all languages."""
     tested, half = scale.tested, scale.tested and scale.tested // 2
     inference = {"train": ("nli_en/mnli_train.tsv", scale.inferred), "dev": ("nli_en/mnli_val.tsv", tested)}
-    # Rows of the tests are parallel, and which ones are drawn hangs on their number alone: the same in each language.
+    # The tests are parallel, and the selection depends only on the number of rows, so it is the same in each language.
     many = tested and INFERRED * tested
     inference |= {code: (f"xnli/test-{code}.tsv", many) for code in (scale.source, *scale.tuned_targets)}
     for name, (path, count) in inference.items():
@@ -323,12 +323,12 @@ def _task_files(scale: SimpleNamespace, data: Path) -> Iterator[tuple[str, str]]
 
 # ------------------------------------------------------------------------------------------------ the rows
 
-AS_PRINTED = "cka_uncentred"  # the formula of the paper, which removes no means
+AS_PRINTED = "cka_uncentred"  # the formula of the paper, which does not centre
 FORMS = ("cka", "cka_biased", AS_PRINTED)
 RETRIEVED = ("data", "source", "target", "layer", "condition", "method")
 RELATION = "cka_retrieval"
 ROTATION = "procrustes+iterative inductive"
-# Coordinates of what is measured; those that are compared differ in others.
+# Shared coordinates of measurements; compared values differ in other coordinates.
 CKA = {"measure": "cka", "task": "cka"}
 SENTENCES = {"measure": "p@1", "task": "retrieval", "condition": ROTATION, "method": "cosine"}
 TABLE_1 = {task: {"measure": measure, "task": f"table-1 {task}"} for task, measure in TASKS.items()}
@@ -336,11 +336,11 @@ TWO_MODELS = {"model": MONOLINGUAL}
 
 
 def collect(run: Run, jobs: Sequence[Job]) -> None:
-    """Fill the run's table: what every part found, means over layers and seeds, with published values beside.
+    """Fill the run's table: main scores of every part, means over layers and seeds, with published values.
 
     `model` says which models read the two languages: `bilingual` (one), `monolingual` (one each) or `random` (one of
-    the source, fresh weights for the other); for the baseline of words it is `static`, in Table 1 the pair. `condition`
-    is the mapping, the way into stitched layers, or the row of Table 1. Of a job's rows only the main scores are here.
+    the source, random weights for the other); for the baseline of lexicon induction it is `static`, in Table 1 the
+    pair. `condition` is the mapping, the condition of stitching, or the row of Table 1.
     """
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
     rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
@@ -350,7 +350,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
 
 
 def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
-    """The main rows of a job, at the coordinates that they have here."""
+    """The main rows of a job, with the coordinates of the reproduction."""
     at, table = job.coordinates, read_rows(job.folder)
     part, measures = at["part"], table["measure"]
     if part == "pretrain":
@@ -359,7 +359,7 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"], "task": part, "model": kind}
         own |= {"step": at["updates"]} if "updates" in at else {}
         yield from moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
-    elif part == "rotate":  # CKA on the text that is learned from, or on all there is where nothing is learned
+    elif part == "rotate":  # CKA on the training text, or on all text if there is no training text
         similar = table[measures.isin(FORMS)]
         text = "train" if "train" in set(similar["condition"]) else "test"
         own = {"model": at["kind"], "seed": at["seed"], "unit": "sentence"}
@@ -371,7 +371,7 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         for entry in moved(words, (*RETRIEVED, "unit", "model"), task=part):
             if entry["model"].startswith(STATIC):
                 yield {**entry, "model": at.get("vectors", STATIC)}
-            elif "vectors" not in at:  # what the models find is the same beside any vectors
+            elif "vectors" not in at:  # the models' results do not depend on the baseline's vectors
                 yield {**entry, "model": MONOLINGUAL}
     elif part == "stitch":
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & (table["target"] == at["target"])]
@@ -386,10 +386,10 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
 
 
 def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Where two languages' spaces are alike, is a rotation enough? CKA and retrieval after a rotation over layers.
+    """Rows with the correlation, over layers, of CKA and retrieval after a rotation.
 
-    Pearson's correlation of debiased CKA and P@1, of each pair, kind of models and seed; n counts layers. Two layers
-    have none: a line goes through any two points.
+    It is Pearson's correlation of debiased CKA and P@1 for each pair of languages, kind of models and seed; n is the
+    number of layers, at least three.
     """
     results = Results(frame(rows))
     for target in results.targets(task="retrieval"):
@@ -402,7 +402,7 @@ def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
 
 
 def layer_by_layer(results: Results, target: str, kind: str) -> dict[int, list[list[float]]]:
-    """CKA, and P@1 after a rotation, at the layers that have both, by seed."""
+    """CKA and P@1 after a rotation by layer and seed, at the layers that have both."""
     similar, right = (_curves(results, target, **at, model=kind) for at in (CKA, SENTENCES))
     if similar is None or right is None:
         return {}
@@ -419,8 +419,8 @@ def _curves(results: Results, target: str, **at: Any) -> Curves | None:
 # ------------------------------------------------------------------------------------------------ the claims
 
 PEARSON = 0.9  # section 5.2: "> 0.9 for all language pairs"
-FAR = 10  # times chance
-# How far a language is from English: the same, Germanic, Romance, Slavic, of another family.
+FAR = 10  # "far more often than chance" means at least this many times chance
+# Distance of a language from English: the same, Germanic, Romance, Slavic, another family.
 DISTANCE = {"en2": 0, "de": 1, "nl": 1, "fr": 2, "ru": 3, "zh": 4}
 MEAN_CKA: dict[str, Any] = {**CKA, "layer": None}
 
@@ -471,7 +471,7 @@ def _far(results: Results) -> Iterator[Contrast]:
     targets = results.targets(task="retrieval")
     curves = {code: own for code in targets if (own := _curves(results, code, **SENTENCES, **TWO_MODELS))}
     for target, own in curves.items():
-        # The layer is chosen on the sentences of the other languages, where there are any.
+        # The layer is chosen on the sentences of the other languages, if there are any.
         others = [each for code, each in curves.items() if code != target] or [own]
         means = {step: np.mean([each.mean[each.steps == step].sum() for each in others]) for step in own.steps}
         layer = int(max(means, key=lambda step: means[step]))
@@ -508,13 +508,13 @@ CLAIMS = (_order, _depth, _distance, _far, lower_layers, _relation, *others)
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-# A figure by layer has a panel for each pair of languages, and is a table with a column for each layer, too. By its
-# name: what its curves have, and the lines that the table alone has.
+# Figures by layer, with a panel for each pair of languages, are also tables with a column for each layer. By name: the
+# shared coordinates of the curves, and further lines of the table.
 CHARTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = CAPTIONS.words["charts"]
 
 
 def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
-    """The pairs of languages that a task has, and their coordinates."""
+    """The coordinates of the pairs of languages of a task, by title."""
     source = results.source
     return {f"{source}-{target}": {"source": source, "target": target} for target in results.targets(task=task)}
 
@@ -526,7 +526,7 @@ def _curve_tasks(results: Results) -> dict[str, dict[str, Any]]:
 
 
 def tables(results: Results) -> list[Table]:
-    """All tables the rows allow: the paper's figures as tables, and Table 1, published numbers below measured ones."""
+    """All tables that can be made from the rows: the figures as tables, and Table 1, each with published numbers."""
     made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
     for name, chart in CHARTS.items():
@@ -562,7 +562,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def figures(results: Results) -> list[Figure]:
-    """Every figure the rows allow."""
+    """All figures that can be made from the rows."""
     made = []
     for name, chart in CHARTS.items():
         shared, lines = chart["shared"], chart["curves"]
@@ -570,7 +570,7 @@ def figures(results: Results) -> list[Figure]:
         pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == "en" else None
         made += CAPTIONS.figure(name, panels(results, pairs, lines, floor=name == "figure-6", known=known))
-        if name == "figure-6":  # and a circle for every layer of each pair of languages, means over seeds
+        if name == "figure-6":  # add a circle for every layer of each pair of languages, averaged over seeds
             both = {code: layer_by_layer(results, code, MONOLINGUAL) for code in results.targets(task="retrieval")}
             means = {code: np.mean(list(seeds.values()), axis=0).tolist() for code, seeds in both.items() if seeds}
             dots = [Line(target, similar, right, dots=True) for target, (similar, right) in means.items()]

@@ -1,14 +1,14 @@
-"""`isogloss align`: bring the languages of a masked LM together with parallel text, after its pretraining.
+"""`isogloss align`: align the languages of a pretrained masked LM by further training on parallel text.
 
 Pan et al. (2021) train a multilingual model further on pairs of translations, with two losses at once: TLM, which
-predicts masked words from both languages, and a contrastive one, which brings a sentence nearer to its translation than
-to others (momentum contrast). Pairs are packed into token ids on disk, so that memory does not grow with the text.
-Retrieval at every layer and perplexity of every language are read on the way: what was gained, and what it cost.
+predicts masked words from both languages, and a contrastive loss, which brings a sentence closer to its translation
+than to other sentences (momentum contrast). Pairs are packed into token ids on disk, so that memory does not grow with
+the text. Retrieval at every layer and the perplexity of every language are measured during training.
 
-Pairs are set aside to measure on by the hash of their first sentence (`isogloss.text.sampling.hash_fraction`), so that
-neither a seed nor the order of a file decides. A pair that has any sentence of those is not trained on, whatever
-languages it is of: English that is measured with Dutch is not learned with German. Nor is a pair that has a sentence of
-the text given to measure on.
+Pairs are held out for evaluation by the hash of their first sentence (`isogloss.text.sampling.hash_fraction`), so the
+split depends neither on a seed nor on the order of a file. A pair that contains any held-out sentence is not trained
+on, whatever its languages are: English that is evaluated with Dutch is not learned with German. The same holds for
+pairs that contain a sentence of the text given for evaluation.
 """
 
 import hashlib
@@ -51,9 +51,9 @@ from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import select_by
 
-SHORTEST = 8  # tokens of a pair that are worth reading
-MOST_HELD_OUT = 1_000  # pairs of two languages that are kept to measure on
-LEAST_HELD_OUT = 8  # pairs that retrieval is worth measuring on
+SHORTEST = 8  # smallest maximum length of a pair, in tokens
+MOST_HELD_OUT = 1_000  # held-out pairs per pair of languages, at most
+LEAST_HELD_OUT = 8  # with fewer held-out pairs, retrieval is not measured
 
 
 @recipe.recipe
@@ -62,30 +62,30 @@ def align(
     *bitext: Bitext | Corpus,
     train_bitext: Annotated[
         LanguageFiles | Bitext | str | Path,
-        "pairs to learn from, as en-nl=FILE,FILE or en-nl=TABLE; or a table, or a folder",
+        "pairs to train on, as en-nl=FILE,FILE or en-nl=TABLE; or a table, or a folder",
     ],
     evaluate: Annotated[
-        LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: what is held out"
+        LanguageFiles | None, "text to measure perplexity on, LANG=FILE; default: the held-out pairs"
     ] = None,
-    held_out: Annotated[recipe.Share, "share of the pairs, at most 1,000 of two languages, to measure on"] = 0.02,
+    held_out: Annotated[recipe.Share, "share of the pairs held out, at most 1,000 per pair of languages"] = 0.02,
     tlm: Annotated[recipe.NonNegativeFloat, "weight of TLM; 0 for none (the paper gives none; default: equal)"] = 1.0,
     contrastive: Annotated[
-        recipe.NonNegativeFloat, "weight of contrast; 0 for none (the paper gives none; default: equal)"
+        recipe.NonNegativeFloat, "weight of the contrastive loss; 0 for none (the paper gives none; default: equal)"
     ] = 1.0,
-    negatives: Annotated[Negatives, "queue: momentum contrast, as in the paper; batch: others of the batch"] = "queue",
+    negatives: Annotated[Negatives, "queue: momentum contrast, as in the paper; batch: in-batch negatives"] = "queue",
     queue: Annotated[recipe.PositiveInt, "translations in the queue, a multiple of --batch (default: MoCo's)"] = 65_536,
-    momentum: Annotated[recipe.Share, "of the encoder that fills the queue (default: MoCo's; InfoXLM 0.9999)"] = 0.999,
-    temperature: Annotated[float, Option("of contrast (default: MoCo's; Wu & Dredze 0.1)", least=1e-4)] = 0.07,
-    projection: Annotated[Projection, "between sentence and loss: none, linear or mlp (default: MoCo v2's)"] = "mlp",
+    momentum: Annotated[recipe.Share, "momentum of the key encoder (default: MoCo's; InfoXLM 0.9999)"] = 0.999,
+    temperature: Annotated[float, Option("softmax temperature (default: MoCo's; Wu & Dredze 0.1)", least=1e-4)] = 0.07,
+    projection: Annotated[Projection, "projection head: none, linear or mlp (default: MoCo v2's)"] = "mlp",
     projection_width: Annotated[recipe.PositiveInt, "width of the projection (default: MoCo's)"] = 128,
-    pooling: Annotated[Pool, "a sentence is its first token, as in the paper, or the mean of its content"] = "first",
-    layer: Annotated[int | None, "layer sentences are compared at; default the last, as in the paper"] = None,
-    shuffle: Annotated[bool, "a coin decides which side comes first and is the query, as in the paper"] = True,
-    reset_positions: Annotated[bool, "positions of the second sentence begin anew, as in XLM"] = False,
+    pooling: Annotated[Pool, "first: the first token, as in the paper; mean: the mean of content tokens"] = "first",
+    layer: Annotated[int | None, "layer where sentences are compared; default the last, as in the paper"] = None,
+    shuffle: Annotated[bool, "randomly choose which side comes first and is the query, as in the paper"] = True,
+    reset_positions: Annotated[bool, "restart positions at the second sentence, as in XLM"] = False,
     mask_share: Annotated[recipe.PositiveShare, "share of the tokens that TLM predicts (default: the paper's)"] = 0.15,
     pull: Annotated[recipe.NonNegativeFloat, "weight of the distance to the original weights (Wu & Dredze 1.0)"] = 0.0,
-    exponent: Annotated[recipe.NonNegativeFloat, "languages by their size to this power (default: XLM's)"] = 0.7,
-    length: Annotated[int | None, "most tokens of a pair; default what the model reads (Wu & Dredze 96)"] = None,
+    exponent: Annotated[recipe.NonNegativeFloat, "sample languages by size to this power (default: XLM's)"] = 0.7,
+    length: Annotated[int | None, "most tokens per pair; default the model's maximum (Wu & Dredze 96)"] = None,
     batch: Annotated[recipe.PositiveInt, "pairs in a batch (default: our choice; InfoXLM 2048)"] = 128,
     steps: Annotated[recipe.NonNegativeInt, "updates (default: our choice; InfoXLM 200,000)"] = 2_000,
     rate: training_options.Rate = 5e-5,
@@ -98,10 +98,8 @@ def align(
     compiled: training_options.Compiled = "no",
     report: Annotated[recipe.PositiveInt, "updates between readings of the losses"] = 50,
     probe: Annotated[recipe.PositiveInt | None, "updates between readings of retrieval and perplexity"] = 500,
-    best: Annotated[bool, "leave the model of the step with the best P@1 at --layer, not the last"] = False,
-    packed: Annotated[
-        str | None, Option("folder where runs share packed pairs; they stay there", RARE, recorded=False)
-    ] = None,
+    best: Annotated[bool, "keep the model of the step with the best P@1 at --layer, not the last"] = False,
+    packed: Annotated[str | None, Option("folder of packed pairs that runs share", RARE, recorded=False)] = None,
     checkpoint: training_options.CheckpointEvery = 500,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
@@ -110,10 +108,10 @@ def align(
     out: recipe.Out = None,
     resume: recipe.Resume = False,
 ) -> recipe.Work:
-    """Train a model further on parallel text, so that sentences and words meet their translations.
+    """Train a model further on parallel text, so that translations get similar vectors.
 
-    The learning rate and its decay are BERT's for tuning (InfoXLM takes 2e-4 and a warm-up of 0.05), weight decay and
-    clipping are InfoXLM's.
+    The learning rate and its decay are BERT's for fine-tuning (InfoXLM uses 2e-4 and a warm-up of 0.05); weight decay
+    and clipping are InfoXLM's.
 
     Example: isogloss align mini --train-bitext en-nl=en.txt,nl.txt --train-bitext en-de=pairs.tsv --out runs/aligned
     """
@@ -154,28 +152,28 @@ def align(
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
         folder = run.scratch / "pairs"
-        if packed is not None:  # in a folder named by a hash of all that decides the packed pairs
+        if packed is not None:  # in a folder named by a hash of everything the packed pairs depend on
             facts = {"pairs": pair_facts(sources), "tokenizer": stack.tokenizer.backend_tokenizer.to_str()}
             facts |= {"longest": longest, "share": held_out, "known": sorted(map(hash_fraction, measured))}
             folder = Path(packed) / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-        with one_at_a_time(folder):  # of several processes that need the same pairs at once, one packs
-            pairs = pack_text(sources, folder, stack=stack, **packing)
+        with one_at_a_time(folder):  # if several processes need the same pairs, one packs and the others wait
+            packed_pairs = pack_text(sources, folder, stack=stack, **packing)
         first_sentences = [
-            Corpus(language, [pair[number] for pair in islice(each.open(), recipe.LOOKED_AT)], name=each.name)
-            for each in sources
-            for number, language in enumerate(each.languages)
+            Corpus(language, [pair[number] for pair in islice(pairs.open(), recipe.LOOKED_AT)], name=pairs.name)
+            for pairs in sources
+            for number, language in enumerate(pairs.languages)
         ]
-        for sentence in (*pairs.notes, *recipe.unknown_notes(stack.tokenizer, first_sentences)):
-            run.note(sentence)
+        for note in (*packed_pairs.notes, *recipe.unknown_notes(stack.tokenizer, first_sentences)):
+            run.note(note)
         if not dropout:
             without_dropout(source)
         aligner = Aligner(source, stack, how, seed=seed)
         drawing: dict[str, Any] = {"batch": batch, "longest": longest, "exponent": exponent, "seed": seed}
         drawing |= {"piece": micro_batch, "compiled": compiled == "yes"}
         marks: dict[str, Any] = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer)}
-        objective = align_pairs(aligner, pairs.streams, device=hardware, **drawing, **marks)
+        objective = align_pairs(aligner, packed_pairs.streams, device=hardware, **drawing, **marks)
         training = Training(aligner, objective, settings, join(hardware))
-        parallel, corpora = given or pairs.bitexts(), texts or pairs.corpora()
+        parallel, corpora = given or packed_pairs.bitexts(), texts or packed_pairs.corpora()
         if not parallel:
             require(
                 not best,
@@ -197,11 +195,11 @@ def align(
         selection = select_by("p@1_mean", layer=how.layer) if best else None
         taken: dict[str, Any] = {"checkpoints": checkpoints, "probes": probes, "selection": selection}
         for read in training_options.training_rows(training, coordinates, loss={"data": "train"}, **taken):
-            # The sum of the losses has no task, and each has its own row. The perplexity probe has no target language
-            # here: what it pools as the others is all of them.
-            told = [entry for entry in read if "task" in entry or entry["measure"] != "loss"]
-            yield [{**entry, "target": "all"} if entry.get("target") == "others" else entry for entry in told]
-        # The last model, or the best, with its card.
+            # The total loss has no task; it is dropped, since each of its terms has a row. The perplexity probe has no
+            # target language here, so its pooled `others` are all languages.
+            kept = [entry for entry in read if "task" in entry or entry["measure"] != "loss"]
+            yield [{**entry, "target": "all"} if entry.get("target") == "others" else entry for entry in kept]
+        # Save the last model, or the best one, with its card.
         step = training.best_step if best and training.best_step is not None else training.step
         if step < training.step:
             highest = f"mean P@1 at layer {how.layer}"
@@ -209,12 +207,13 @@ def align(
             if not step:
                 which = f"the one it began with, before any update: {highest} was never higher after it"
             run.note(f"--best: the model is {which}")
-        with whole_folder(run.folder / "model") as left:
+        with whole_folder(run.folder / "model") as model_folder:
             if best and (checkpoints.folder / "best").is_dir():
-                shutil.copytree(checkpoints.folder / "best", left, dirs_exist_ok=True)
+                shutil.copytree(checkpoints.folder / "best", model_folder, dirs_exist_ok=True)
             else:
-                export(left)
-            write_text(left / "README.md", alignment_card(run, training, pairs, step=step, batch=batch, how=how))
+                export(model_folder)
+            card = alignment_card(run, training, packed_pairs, step=step, batch=batch, how=how)
+            write_text(model_folder / "README.md", card)
 
     def hashes() -> dict[str, Any]:
         compared: dict[str, Any] = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
@@ -248,7 +247,7 @@ def _refuse_mistakes(how: Alignment, stack: Stack, *, longest: int, batch: int, 
 
 
 def objective_name(how: Alignment) -> str:
-    """What is learned, in a word for the rows.
+    """The name of the training objective, used as the plan in the rows.
 
     >>> objective_name(Alignment(layer=12))
     'tlm+queue'
@@ -270,9 +269,9 @@ def objective_name(how: Alignment) -> str:
 
 @dataclass(frozen=True)
 class PackedPairs:
-    """Pairs to train on, pairs set aside to measure on, and how many were left out, by their languages (`en-nl`).
+    """Training pairs, held-out pairs, and the number of pairs left out, by languages (`en-nl`).
 
-    left_out: pairs that have a sentence of the text given to measure on.
+    left_out: counts pairs that contain a sentence of the text given for evaluation.
     """
 
     streams: Mapping[str, PairStream]
@@ -281,7 +280,7 @@ class PackedPairs:
 
     @property
     def notes(self) -> list[str]:
-        """What was left out or cut."""
+        """Sentences on pairs that were left out or truncated."""
         notes = []
         for title, stream in self.streams.items():
             counts = {
@@ -293,7 +292,7 @@ class PackedPairs:
         return notes
 
     def bitexts(self) -> list[Bitext]:
-        """The pairs set aside, as text to measure retrieval on; too few are none."""
+        """The held-out pairs as text for retrieval; languages with fewer than `LEAST_HELD_OUT` pairs are dropped."""
         bitexts = []
         for title, pairs in self.held_out.items():
             if len(pairs) >= LEAST_HELD_OUT:
@@ -302,7 +301,7 @@ class PackedPairs:
         return bitexts
 
     def corpora(self) -> list[Corpus]:
-        """The sentences set aside, each once, by language, as text to measure perplexity on."""
+        """The distinct held-out sentences of each language, as text for perplexity."""
         sentences: dict[str, dict[str, None]] = {}
         for title, pairs in self.held_out.items():
             for number, language in enumerate(self.streams[title].languages):
@@ -315,15 +314,15 @@ class PackedPairs:
 def pack_text(
     sources: Sequence[PairSource], folder: Path, *, stack: Stack, longest: int, share: float, measured: Sequence[str]
 ) -> PackedPairs:
-    """Pack pairs into token ids in `folder`, or go on with what is there.
+    """Pack pairs into token ids in `folder`, or read those that are there already.
 
     Args:
-        sources: where the pairs come from.
-        folder: for the packed pairs, with what was set aside in `pairs.json`.
-        stack: whose tokenizer makes the ids.
-        longest: most tokens of a pair.
-        share: of the pairs, set aside to measure on.
-        measured: sentences of other text that is measured on.
+        sources: Where the pairs come from.
+        folder: Gets the packed pairs, and the held-out pairs in `pairs.json`.
+        stack: Its tokenizer is used.
+        longest: Maximum number of tokens per pair.
+        share: Share of the pairs that is held out.
+        measured: Sentences of the text given for evaluation.
     """
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "pairs.json"
@@ -332,21 +331,21 @@ def pack_text(
         titles = dict.fromkeys(source.title for source in sources)
         by_title = {title: [source for source in sources if source.title == title] for title in titles}
         held_out = {}
-        for title, own in by_title.items():
-            # The pairs whose first sentence has the lowest hashes, below the share.
-            all_pairs = (pair for source in own for pair in source.open()) if share else ()
+        for title, title_sources in by_title.items():
+            # Hold out the pairs whose first sentence has the lowest hashes, if these are below the share.
+            all_pairs = (pair for source in title_sources for pair in source.open()) if share else ()
             hashed = ((hash_fraction(pair[0]), pair) for pair in all_pairs if all(side.strip() for side in pair))
             lowest = heapq.nsmallest(MOST_HELD_OUT, (entry for entry in hashed if entry[0] < share))
             held_out[title] = [pair for _, pair in lowest]
         held_hashes = {hash_fraction(side) for pairs in held_out.values() for pair in pairs for side in pair}
         measured_hashes = {hash_fraction(sentence) for sentence in measured}
-        counts = Counter[tuple[str, str]]()  # of pairs that have a sentence that is held out or measured on
+        counts = Counter[tuple[str, str]]()  # excluded pairs, by title and reason
 
         def trained_on(title: str) -> Iterator[Pair]:
             for pair in (pair for source in by_title[title] for pair in source.open()):
                 hashes = {hash_fraction(side) for side in pair}
                 if not all(side.strip() for side in pair):
-                    yield "", ""  # packing counts what is empty
+                    yield "", ""  # counted as left out by `pack_pairs`
                 elif hashes & measured_hashes:
                     counts[title, "measured"] += 1
                 elif hashes & held_hashes:
@@ -355,8 +354,8 @@ def pack_text(
                     yield pair
 
         facts = {}
-        for title, own in by_title.items():
-            path, languages = folder / f"{title}.npy", own[0].languages
+        for title, title_sources in by_title.items():
+            path, languages = folder / f"{title}.npy", title_sources[0].languages
             stream = pack_pairs(stack.tokenizer, trained_on(title), path, languages=languages, longest=longest)
             held, left_out = counts[title, "held out"], counts[title, "measured"]
             if not len(stream):
@@ -378,7 +377,7 @@ def pack_text(
 
 
 def pair_facts(sources: Sequence[PairSource]) -> dict[str, Any]:
-    """What tells these pairs from any other: hashes of every file, or of text in memory."""
+    """Facts that identify these pairs: the hash of every file, or of text in memory."""
     files: dict[str, list[Path]] = {}
     for source in sources:
         files.setdefault(source.title, []).extend(source.files)
@@ -390,7 +389,7 @@ def pair_facts(sources: Sequence[PairSource]) -> dict[str, Any]:
 
 
 def alignment_card(run: Run, training: Training, pairs: PackedPairs, *, step: int, batch: int, how: Alignment) -> str:
-    """The card of the model that is left, which is that of `step`."""
+    """The card of the saved model, which is that of `step`."""
     languages = list(dict.fromkeys(language for stream in pairs.streams.values() for language in stream.languages))
     names = ", ".join(language_name(language) for language in languages)
     name = run.facts["model"]

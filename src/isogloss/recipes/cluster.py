@@ -1,16 +1,16 @@
 """Jobs on a Ray cluster: `on_cluster(address)` is an `Executor` like those that run jobs on this machine.
 
-Ray chooses the machine and the GPU, and tells when a machine is gone. A job there is a process of its own, as it is
-here when several run at a time, and its folder is on storage that every machine sees at the same path. So its rows are
-those it has here, and one whose machine was lost goes on elsewhere from its last checkpoint:
+Ray chooses the machine and the GPU, and reports machines that are lost. Each job runs in its own process, and its
+folder is on storage that every machine sees at the same path. So its rows are the same as on this machine, and a job
+whose machine was lost continues on another one from its last checkpoint:
 
     what happened                                   what becomes of the job
     it finished                                     done
-    it said what is wrong, or broke by itself       failed; it would break again
-    its machine, or a process there, was lost       begun again on any machine, up to `RETRIES` times
+    it ended with an error                          failed; it would fail again
+    its machine or its process was lost             restarted on any machine, up to `RETRIES` times
 
-A machine may be taken for lost that only cannot be reached. Its job and the one begun anew would write into one folder,
-but for the lease that a worker holds (`isogloss.recipes.jobs.holding`).
+A machine that cannot be reached may be taken for lost although it still works. The lease that a worker holds keeps its
+job and the restarted one from writing into the same folder (`isogloss.recipes.jobs.holding`).
 """
 
 import importlib
@@ -33,46 +33,46 @@ from isogloss.errors import InputError, ended_in_order, require
 from isogloss.progress import progress
 from isogloss.recipes.jobs import LEASE, LOST, WORKER, Executor, Failure, Job, last_line, start_worker
 
-SENT = (__name__, "isogloss.recipes.jobs")  # modules whose functions machines are sent by value
-COMMAND = WORKER[1:]  # behind the name of each machine's own Python
-RETRIES = 3  # of a job whose machine or process was lost
-ANSWER = 20.0  # seconds for a cluster to show that it is there
-LOOK = 60.0  # seconds for a machine to say what it sees
-PAUSE = 0.5  # seconds between looks at jobs
-GOODBYE = 15.0  # seconds for jobs to end that are interrupted
-ALONE = 300.0  # seconds without a machine that could run a job: one may be on its way
-APPEAR = 90.0  # seconds until what another machine wrote must be seen here
+SENT = (__name__, "isogloss.recipes.jobs")  # modules whose functions are sent to the machines by value
+COMMAND = WORKER[1:]  # arguments after each machine's own Python
+RETRIES = 3  # restarts of a job whose machine or process was lost
+ANSWER = 20.0  # seconds to wait for a cluster to respond
+LOOK = 60.0  # seconds to wait for the check of a machine
+PAUSE = 0.5  # seconds between checks of running jobs
+GOODBYE = 15.0  # seconds that interrupted jobs have to end
+ALONE = 300.0  # seconds to wait without any machine that could run a job; one may still be starting
+APPEAR = 90.0  # seconds until files written by another machine must be visible here
 
 
 @dataclass(frozen=True)
 class Share:
-    """What a job asks of a machine. gpus: 0.25 lets four jobs share one GPU; None is one where the cluster has any."""
+    """The resources of a job. gpus: 0.25 lets four jobs share a GPU; None: one if the cluster has any, else none."""
 
     gpus: float | None = None
     cpus: float = 1.0
 
     def fits(self, node: Mapping[str, Any]) -> bool:
-        """Whether a machine, as `ray.nodes()` tells of it, could ever run such a job."""
-        has = node["Resources"]
-        return bool(node["Alive"] and has.get("GPU", 0) >= (self.gpus or 0) and has.get("CPU", 0) >= self.cpus)
+        """Whether a machine, an entry of `ray.nodes()`, has enough resources in total to run such a job."""
+        total = node["Resources"]
+        return bool(node["Alive"] and total.get("GPU", 0) >= (self.gpus or 0) and total.get("CPU", 0) >= self.cpus)
 
     def __str__(self) -> str:
-        """In words, as `1 GPU and 2 CPUs`."""
-        each = ((self.gpus or 0, "GPU"), (self.cpus, "CPU"))
-        return " and ".join(f"{number:g} {name}{'s' * (number > 1)}" for number, name in each if number)
+        """The resources in words, as in `1 GPU and 2 CPUs`."""
+        counts = ((self.gpus or 0, "GPU"), (self.cpus, "CPU"))
+        return " and ".join(f"{number:g} {name}{'s' * (number > 1)}" for number, name in counts if number)
 
 
 def on_cluster(
     address: str, *, parallel: int | None = None, share: Share | None = None, lease: float = LEASE
 ) -> Executor:
-    """Run jobs on a Ray cluster. Whether there is such a cluster is seen at once, the rest when jobs are given.
+    """Run jobs on a Ray cluster. The address is checked at once, the machines when jobs are given.
 
     Args:
-        address: `auto` for the cluster this machine is part of, `local` for one that is made of this machine alone and
-            ends with the jobs, or `host:port` of the cluster's head.
-        parallel: Jobs at a time; by default as many as the cluster has room for.
-        share: What each job asks of a machine.
-        lease: Seconds after which the lease of a lost worker is free; see `isogloss.recipes.jobs`.
+        address: `auto` for the cluster this machine is part of, `local` for a cluster of this machine alone that ends
+            with the jobs, or `host:port` of the cluster's head.
+        parallel: Maximum number of jobs at a time; by default as many as the cluster has room for.
+        share: The resources each job requests.
+        lease: Seconds after which the lease of a lost worker expires; see `isogloss.recipes.jobs`.
 
     >>> run_jobs(jobs, executor=on_cluster("10.0.0.1:6379", share=Share(gpus=0.5)))  # doctest: +SKIP
     """
@@ -81,7 +81,7 @@ def on_cluster(
 
     def execute(jobs: Sequence[Job]) -> list[Failure]:
         try:
-            # Twice, since Ray has its own idea of what this signal does.
+            # Twice, since `ray.init` installs its own handler for this signal.
             with ended_in_order(), connected(address) as ray, ended_in_order():
                 for module in SENT:
                     ray.cloudpickle.register_pickle_by_value(sys.modules[module])
@@ -89,27 +89,27 @@ def on_cluster(
                 nodes = [node for node in ray.nodes() if asked.fits(node)]
                 _check_nodes(ray, nodes, jobs[0].folder.parent)
                 return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease)
-        except SystemExit as stop:  # what a signal raises while Ray waits comes out of Ray with another code
+        except SystemExit as stop:  # Ray replaces the exit code of a signal that arrives while it waits
             raise SystemExit(128 + signal.SIGTERM) from stop
 
     return execute
 
 
 def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: float) -> list[Failure]:
-    """Keep up to `width` jobs under way until none is left."""
+    """Run up to `width` jobs at a time until none is left."""
     remote = ray.remote(num_cpus=share.cpus, num_gpus=share.gpus, max_retries=0)(run_worker)
     waiting, failed, finished = list(jobs), list[Failure](), list[Job]()
     running: dict[Any, Job] = {}
-    losses = Counter[Path]()  # of machines, by the folder of the job
-    hidden = {} if share.gpus else {"CUDA_VISIBLE_DEVICES": ""}  # what a job did not ask for it may not take
+    losses = Counter[Path]()  # lost machines by the folder of the job
+    hidden = {} if share.gpus else {"CUDA_VISIBLE_DEVICES": ""}  # a job that requested no GPU must not use one
     news, seen = "jobs", time.monotonic()
     for job in jobs:
-        job.log.unlink(missing_ok=True)  # what follows adds to it
+        job.log.unlink(missing_ok=True)  # workers append to it
     try:
         while waiting or running:
             while waiting and len(running) < width:
                 job = waiting.pop(0)
-                # Links in paths stay: other machines have them, too.
+                # Symbolic links in paths are not resolved: other machines have them, too.
                 log, marker = (os.path.abspath(path) for path in (job.log, job.lease))  # noqa: PTH100
                 running[remote.remote(job.as_json(lease=lease), COMMAND, hidden, str(Path.cwd()), log, marker)] = job
             for ref in ray.wait(list(running), num_returns=len(running), timeout=PAUSE)[0]:
@@ -129,13 +129,13 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
             elif time.monotonic() - seen > ALONE:
                 why = f"no machine with {share} is left in the cluster"
                 return failed + [(job, why) for job in (*running.values(), *waiting)]
-        deadline = time.monotonic() + APPEAR  # network storage may show late what other machines wrote
+        deadline = time.monotonic() + APPEAR  # network storage may show files from other machines with a delay
         while (left := [job for job in finished if not job.done]) and time.monotonic() < deadline:
             time.sleep(PAUSE)
         return failed + [(job, f"it finished, but {job.folder} does not show that on this machine") for job in left]
     finally:
         refs = list(running)
-        for force in (False, True):  # first asked to end, so that leases are given back, then killed
+        for force in (False, True):  # first interrupt, so that leases are released, then kill
             for ref in refs:
                 with suppress(Exception):
                     ray.cancel(ref, force=force)
@@ -143,7 +143,7 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
 
 
 def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
-    """Why a job did not finish, empty if it did, and whether that was no fault of its own."""
+    """Why a job did not finish (empty if it did), and whether it should be tried again."""
     try:
         code, said, node = ray.get(ref)
     except ray.exceptions.RayTaskError as error:
@@ -152,26 +152,26 @@ def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
         return f"its machine or its process there was lost: {str(error).strip().splitlines()[0]}", True
     if code == 0:
         return "", False
-    # A process that was killed did not end by itself: memory ran out, or its machine shuts down.
+    # A negative code means that the process was killed: memory ran out, or its machine shuts down.
     return f"{said} (on {node})", code < 0 or code == LOST
 
 
 def _resolve(share: Share, nodes: Sequence[Mapping[str, Any]], address: str) -> Share:
-    """What each job asks for, where some machine has that."""
+    """The share with its number of GPUs filled in; refused if no machine has these resources."""
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     any_gpu = any(has.get("GPU", 0) > 0 for has in alive)
     asked = replace(share, gpus=float(any_gpu)) if share.gpus is None else share
     if not any(asked.fits(node) for node in nodes):
-        each = sorted({str(Share(has.get("GPU", 0), has.get("CPU", 0))) or "nothing" for has in alive})
+        sizes = sorted({str(Share(has.get("GPU", 0), has.get("CPU", 0))) or "nothing" for has in alive})
         raise InputError(
-            f"--cluster {address}: no machine has {asked} for a job, they have {', or '.join(each) or 'nothing'}; ask "
+            f"--cluster {address}: no machine has {asked} for a job, they have {', or '.join(sizes) or 'nothing'}; ask "
             "for less with --gpus or --cpus"
         )
     return asked
 
 
 def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> None:
-    """Refuse a machine that does not see the folder of the jobs, or has another isogloss."""
+    """Refuse a machine that does not see the folder of the jobs, or has another version of isogloss."""
     folder.mkdir(parents=True, exist_ok=True)
     mark = folder / f".seen-{secrets.token_hex(8)}.part"
     mark.write_text("here", encoding="utf-8")
@@ -181,7 +181,7 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> 
         version = importlib.metadata.version("isogloss")
         path = os.path.abspath(mark)  # noqa: PTH100
         looks = [look.options(scheduling_strategy=affinity(node["NodeID"], soft=False)) for node in nodes]
-        refs = [each.remote(path, str(Path.cwd()), version) for each in looks]
+        refs = [remote.remote(path, str(Path.cwd()), version) for remote in looks]
         asked = dict(zip(refs, (node["NodeManagerAddress"] for node in nodes), strict=True))
         progress("checking the cluster", 0, len(asked))
         ready, late = ray.wait(refs, num_returns=len(refs), timeout=LOOK)
@@ -192,7 +192,7 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> 
             except ray.exceptions.RayTaskError as error:
                 fault = f"cannot be used: {str(error).strip().splitlines()[-1]}"
             except ray.exceptions.RayError:
-                continue  # a machine that is gone takes no jobs
+                continue  # a machine that was lost meanwhile gets no jobs
             require(not fault, f"--cluster: {asked[ref]} {fault}; no job was started")
         if late:
             names = ", ".join(asked[ref] for ref in late)
@@ -201,17 +201,17 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> 
         mark.unlink(missing_ok=True)
 
 
-# --- what runs in Ray's own process on each machine, beside the worker ------------------------------------------------
+# --- what runs in Ray's process on each machine, outside the worker ---------------------------------------------------
 
 
-# These two functions, and what they call, are sent to the machines by value and use the standard library alone: a
-# machine without isogloss can say so, and none loads torch twice.
+# These two functions, and those they call, are sent to the machines by value and use only the standard library: so a
+# machine without isogloss can report that, and torch is loaded in the worker only.
 
 
 def machine_fault(mark: str, directory: str, version: str) -> str:
-    """What keeps this machine from running jobs; empty, if all is well.
+    """Why this machine cannot run jobs; empty if it can.
 
-    mark: a file in the folder of the jobs; directory: their working directory; version: of isogloss elsewhere.
+    mark: a file in the folder of the jobs; directory: their working directory; version: the required isogloss.
     """
     if not Path(mark).is_file() or not Path(directory).is_dir():
         where = directory if Path(mark).is_file() else str(Path(mark).parent)
@@ -230,43 +230,43 @@ def machine_fault(mark: str, directory: str, version: str) -> str:
 def run_worker(
     line: str, command: Sequence[str], variables: Mapping[str, str], directory: str, log: str, lease: str
 ) -> tuple[int, str, str]:
-    """Run a job as a process: its exit code, the last line of its log, and the name of this machine.
+    """Run a job in a process; return its exit code, the last line of its log, and the name of this machine.
 
     Args:
-        line: The job, as a worker reads it.
-        command: What follows the name of Python.
-        variables: Of the environment, besides those of this machine.
+        line: The job as JSON, which the worker reads.
+        command: The arguments after the name of Python.
+        variables: Environment variables in addition to those of this machine.
         directory: The working directory.
-        log: The file that gets what the process says.
-        lease: The file of the lease that the worker holds; it is removed when the worker has ended without doing so.
+        log: The file that gets the output of the process.
+        lease: The lease file that the worker holds; it is removed if the worker ended without removing it.
     """
-    node, said = socket.gethostname(), Path(log)
-    with suppress(ValueError):  # not in the main thread, which Ray does not interrupt
-        # Ray ends work by an interrupt, and what a shell starts in the background ignores those.
+    node, log_path = socket.gethostname(), Path(log)
+    with suppress(ValueError):  # raised outside the main thread, which Ray does not interrupt
+        # Ray cancels tasks by SIGINT, which processes that a shell starts in the background ignore.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    if not Path(directory).is_dir() or not said.parent.is_dir():
-        return 1, f"this machine does not see {directory} or {said.parent}", node
-    process = start_worker(line, [sys.executable, *command], said, {**os.environ, **variables}, directory)
+    if not Path(directory).is_dir() or not log_path.parent.is_dir():
+        return 1, f"this machine does not see {directory} or {log_path.parent}", node
+    process = start_worker(line, [sys.executable, *command], log_path, {**os.environ, **variables}, directory)
     try:
-        while process.poll() is None:  # not wait(): Ray could not interrupt that
+        while process.poll() is None:  # Ray could not interrupt wait()
             time.sleep(0.2)
     finally:
         process.kill()
         process.wait()
-        with suppress(OSError):  # another machine cannot see that the worker has ended, and would wait
+        with suppress(OSError):  # another machine cannot see that the worker has ended, and would wait for its lease
             owner = dict(entry.partition("=")[::2] for entry in Path(lease).read_text(encoding="utf-8").splitlines())
             if (owner.get("pid"), owner.get("host", "").partition("?")[0]) == (str(process.pid), node):
                 Path(lease).unlink()
-    return process.returncode, last_line(said), node
+    return process.returncode, last_line(log_path), node
 
 
 # --- the connection ---------------------------------------------------------------------------------------------------
 
 
 def find_ray() -> Any:
-    """Ray, which is loaded only here, and stays silent: what matters it tells by exceptions."""
+    """Import Ray with its log messages suppressed; failures arrive as exceptions."""
     name, before = "RAY_DEDUP_LOGS_SKIP_REGEX", os.environ.get("RAY_DEDUP_LOGS_SKIP_REGEX")
-    os.environ.setdefault(name, ".")  # is read when Ray is loaded
+    os.environ.setdefault(name, ".")  # read when Ray is imported
     try:
         return importlib.import_module("ray")
     except ImportError as error:
@@ -277,7 +277,7 @@ def find_ray() -> Any:
 
 
 def reach(address: str) -> None:
-    """Refuse an address where no cluster answers; Ray itself would try for minutes, and then end this process."""
+    """Refuse an address where no cluster responds; Ray itself would try for minutes and then end this process."""
     if address == "local" or find_ray().is_initialized():
         return
     where = [] if address == "auto" else ["--address", address]
@@ -301,17 +301,17 @@ def reach(address: str) -> None:
 
 @contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Ray, connected; a connection that was there before is used, and stays."""
+    """Connect to Ray for the duration of the block; an existing connection is used and left open."""
     ray = find_ray()
     if ray.is_initialized():
         yield ray
         return
-    own: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if address == "local":
-        own = {"include_dashboard": False, "object_store_memory": 100 * 2**20}  # jobs leave nothing in the store
+        settings = {"include_dashboard": False, "object_store_memory": 100 * 2**20}  # jobs do not use the store
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **own)
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **settings)
     except (OSError, RuntimeError, ValueError) as error:
         why = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise InputError(f"--cluster {address} cannot be joined from this machine: {why}") from error

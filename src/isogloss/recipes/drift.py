@@ -1,15 +1,14 @@
-"""`isogloss drift`: fine-tune a language model on one language, and watch what happens to the others and to each layer.
+"""`isogloss drift`: fine-tune a language model on one language, and measure what happens to other languages and layers.
 
-Hussain & Dudev (2020) tune a multilingual model on Dutch. While it trains, perplexity is taken on held-out text of that
-language and on text of others, the distance of every layer to a native model and to its own start, and retrieval on
-parallel text. Every plan (which layers train, when) is run with every seed, one after the other; at the end each one's
-best model is tested, and the steps where the curves cross and where gain and loss balance best are worked out.
+Hussain & Dudev (2020) fine-tune a multilingual model on Dutch. The measures during training are perplexity on held-out
+text of that language and on text of others, the distance of every layer to a native model and to its own start, and
+retrieval on parallel text. Every plan (which layers train, when) is run with every seed, one after the other. At the
+end each best model is tested, and the steps are computed where the curves cross and where gain and loss balance best.
 
-Which sentences are held out is decided by the sentences themselves (`isogloss.text.sampling.hash_fraction`), so neither
-the order of the file nor a seed changes it, and copies of a sentence are never on both sides. Masks and samples of the
-measures are drawn from the run's first seed, whatever seed a training has, so that curves of different seeds and plans
-are of the same tokens. A decoder predicts every token from those before it, a masked LM masked tokens; all else is the
-same for both.
+Sentences are held out by their hash (`isogloss.text.sampling.hash_fraction`), so the split depends neither on the order
+of the file nor on a seed, and copies of a sentence are always in the same part. Masks and samples of words are drawn
+with the run's first seed, so that the curves of all seeds and plans use the same tokens. A decoder predicts every token
+from those before it, a masked LM predicts masked tokens; everything else is the same for both.
 """
 
 import copy
@@ -47,23 +46,23 @@ from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import balance_of, select_by, stop_after
 
-FIRST_BATCH = 16  # sentences of the batch that Hussain & Dudev (2020) measure distances on
+FIRST_BATCH = 16  # sentences in the batch on which Hussain & Dudev (2020) measure distances
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
-FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has directions
+FEW_DISTANCES: tuple[Distance, ...] = ("l2", "cosine")  # 16 sentences hold fewer words than a layer has dimensions
 
 
 @recipe.recipe
 def drift(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
-    target: Annotated[LanguageFile, "text to tune on, LANG=FILE[,FILE], a sentence a line"],
+    target: Annotated[LanguageFile, "text to fine-tune on, LANG=FILE[,FILE], one sentence per line"],
     others: Annotated[
-        LanguageFiles | None, "text of other languages to watch, LANG=FILE[,FILE], once a language"
+        LanguageFiles | None, "evaluation text of other languages, LANG=FILE[,FILE], once per language"
     ] = None,
-    native: Annotated[str | None, "a model of the target language, equally deep, to measure distances to"] = None,
+    native: Annotated[str | None, "a model of the target language of the same depth, to measure distances to"] = None,
     plans: Annotated[str, "what trains: last:6, freeze:0, unfreeze:4/epoch, ...; several with commas"] = "freeze:0",
     seeds: training_options.Seeds = 1,
-    held_out: Annotated[recipe.PositiveShare, "share of the target's sentences for test, as many for validation"] = 0.1,
+    held_out: Annotated[recipe.PositiveShare, "share of the target's sentences for test, same for validation"] = 0.1,
     epochs: training_options.Epochs = 3,
     batch: training_options.Batch = 8,
     rate: training_options.Rate = 5e-5,
@@ -71,33 +70,33 @@ def drift(
     decay: training_options.DecayName = "linear",
     weight_decay: training_options.WeightDecay = 0.0,
     clip: training_options.Clip = 1.0,
-    dropout: Annotated[bool, "the model's own dropout while it trains"] = True,
+    dropout: Annotated[bool, "keep the model's dropout during training"] = True,
     probe: Annotated[recipe.PositiveInt | None, "updates between readings of loss and perplexity"] = 50,
     distance: Annotated[recipe.PositiveInt | None, "updates between readings of distances and retrieval"] = 250,
     words: Annotated[int, Option("words to measure distances on, besides the paper's 16 sentences", least=4)] = 2000,
-    attention: Annotated[bool, "distances of what attention adds in each layer, too"] = False,
+    attention: Annotated[bool, "also measure distances of the attention output in each layer"] = False,
     stop: Annotated[
         Literal["never", "early", "balance"],
-        "never; early: perplexity no longer falls; balance: gain no longer outweighs loss",
+        "never; early: the perplexity no longer improves; balance: the balance no longer improves",
     ] = "never",
     patience: Annotated[int, "readings without improvement before stopping"] = 10,
     checkpoint: training_options.CheckpointEvery = 500,
-    save_every: Annotated[recipe.PositiveInt | None, "updates between models kept in RUN/models; default none"] = None,
+    save_every: Annotated[recipe.PositiveInt | None, "updates between models saved in RUN/models; default none"] = None,
     revision: recipe.Revision = None,
     seed: recipe.Seed = 0,
-    sample_seed: Annotated[recipe.Seed | None, "seed of masks and words that are measured on; default --seed"] = None,
+    sample_seed: Annotated[recipe.Seed | None, "seed of the masks and words for evaluation; default --seed"] = None,
     device: recipe.Device = "auto",
     dtype: training_options.TrainDtype = None,
-    condition: Annotated[str, hidden("what rows say of these trainings")] = "",
+    condition: Annotated[str, hidden("value of the column `condition` in the rows of these trainings")] = "",
     attend_padding: Annotated[bool, hidden("give no attention mask, so that padding is read as text")] = False,
-    read_first: Annotated[int | None, hidden("sentences of a validation text that perplexity is read on")] = None,
-    redraw_masks: Annotated[bool, hidden("draw the masks of validation texts anew at each reading")] = False,
+    read_first: Annotated[int | None, hidden("number of validation sentences that perplexity is measured on")] = None,
+    redraw_masks: Annotated[bool, hidden("draw new masks for validation texts at each reading")] = False,
     keep_worst: Annotated[bool, hidden("keep the model with the worst reading as the best")] = False,
-    by_position: Annotated[bool, hidden("measure distances of positions, special tokens among them")] = False,
+    by_position: Annotated[bool, hidden("measure distances by token position, including special tokens")] = False,
     out: recipe.Out = None,
     resume: recipe.Resume = False,
 ) -> recipe.Work:
-    """Tune a model on one language and watch: perplexity there and elsewhere, and how far each layer moves.
+    """Fine-tune a model on one language and measure perplexity in all languages, and how far each layer moves.
 
     Example: isogloss drift mini --target nl=nl.txt --others en=en.txt --others de=de.txt --plans last:12,last:1
     """
@@ -150,11 +149,11 @@ def drift(
         unknown = recipe.unknown_notes(stack.tokenizer, (train, *watched))
         for sentence in (*cut, *unknown, *overlap_notes(train, parallel)):
             run.note(sentence)
-        # Measured now and yielded last: until the first rows are there, a mistake leaves no folder behind.
+        # Measured now and yielded last: an error before the first row leaves no run folder behind.
         progress("measuring before training", 0, 1)
         test: Callable[..., Probe] = partial(perplexity_probe, corpora=texts[2:3], every=1, **reading)
         readings = [{"model": name, **each} for each in test(source).take()]
-        natives: dict[str, list[Sample]] = {}  # what distances are measured to besides the start
+        natives: dict[str, list[Sample]] = {}  # references for distances besides the model before fine-tuning
         if native_stack is not None:
             with listening(silent):
                 own = tokenise_corpora(native_stack, corpora[1:3])
@@ -166,9 +165,9 @@ def drift(
         progress("measuring before training", 1, 1)
 
         def probes(training: Training, tuned: Stack) -> Iterator[Probe]:
-            """What is read while a model is tuned: perplexity with the loss; distances and retrieval less often.
+            """The probes of one training: perplexity with the loss; distances and retrieval less often.
 
-            Made before a checkpoint is restored: distances to the start are to step 0, wherever a resumed run goes on.
+            They are created before a checkpoint is restored, so that distances to the start are always to step 0.
             """
             redraw = (lambda: seed_of(training.settings.seed, "redrawn", training.step)) if redraw_masks else None
             taken: dict[str, Any] = {"every": report, "limit": read_first, "redraw": redraw, **reading}
@@ -176,33 +175,34 @@ def drift(
             references = {START: word_samples(tuned, **sampling), **natives}
             for samples in zip(*references.values(), strict=True):
                 for other, sample in zip(references, samples, strict=True):
-                    # On the first sentences, as in the paper, there are too few words for measures of directions.
+                    # The first sentences, as in the paper, have too few words for CKA and Procrustes.
                     measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
                     yield distance_probe(tuned, sample, every=far, other=other, measures=measures)
             if parallel:
                 yield retrieval_probe(lambda _: tuned, parallel, every=far)
 
         def tune(plan: Plan, coordinates: Row) -> Iterator[list[Row]]:
-            """The rows of one training; none where it was finished earlier."""
+            """The rows of one training; none if it was finished earlier."""
             number, title = coordinates["seed"], training_name(coordinates)
             folder = run.folder / "checkpoints" / training_folder(coordinates)
             if finished(folder):
                 return
             tuned = copy.deepcopy(source)
-            own = replace(stack, model=tuned.base_model, language_model=tuned)
+            tuned_stack = replace(stack, model=tuned.base_model, language_model=tuned)
             if not dropout:
                 without_dropout(tuned)
             settings = Settings(steps, number, schedule, report, half=half)
-            planned = apply_plan(own, plan, epoch=epoch, seed=number)
-            training = sentence_training(tuned, own, texts[0], settings, batch=batch, attend_padding=attend_padding)
-            taken = list(probes(training, own))
-            for sentence in dict.fromkeys(note for each in taken for note in each.notes):
-                run.note(sentence)
-            export = partial(save_language_model, tuned, own.tokenizer)
+            planned = apply_plan(tuned_stack, plan, epoch=epoch, seed=number)
+            padding: dict[str, Any] = {"batch": batch, "attend_padding": attend_padding}
+            training = sentence_training(tuned, tuned_stack, texts[0], settings, **padding)
+            taken = list(probes(training, tuned_stack))
+            for note in dict.fromkeys(note for reader in taken for note in reader.notes):
+                run.note(note)
+            export = partial(save_language_model, tuned, tuned_stack.tokenizer)
             if save_every is not None:
                 about = {"model": str(model), "plan": title, "seed": number}
-                kept = run.folder / "models" / folder.name
-                taken.append(saved_models(training, kept, export, every=save_every, about=about))
+                models = run.folder / "models" / folder.name
+                taken.append(saved_models(training, models, export, every=save_every, about=about))
             how: dict[str, Any] = {"checkpoints": Checkpoints(folder, export, checkpoint), "probes": taken}
             how |= {"loss": {"data": "train"}, "plan": planned, "selection": best_by, "stop": rule}
             yield from training_options.training_rows(training, coordinates, **how)
@@ -231,7 +231,7 @@ def drift(
 
 
 def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
-    """What rows call the two models: a folder or file by its name, with those above it where both are called alike."""
+    """The names of the two models in rows: that of the folder or file, preceded by its parents if both are equal."""
     for levels in (1, 2, 3):
         name, native_name = (
             "/".join(path.absolute().parts[-levels:]) if path.exists() else str(path)
@@ -248,9 +248,9 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 def sentence_training(
     model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
-    """The training of a model on sentences, several to a row where they can be: less padding, and few shapes.
+    """The training of a model on sentences, several of them packed into a row if the model allows it.
 
-    So updates on a GPU can be replayed as CUDA graphs.
+    Packing means less padding and few tensor shapes, so that updates on a GPU can be replayed as CUDA graphs.
     """
     table = stack.tables and not attend_padding
     how: dict[str, Any] = {"attend_padding": attend_padding, "table": table}
@@ -262,8 +262,8 @@ def sentence_training(
 def word_samples(stack: Stack, *, validation: Corpus, words: int, attention: bool, **how: Any) -> list[Sample]:
     """A stack's vectors of two samples of words: words of the validation text, and those of its first sentences.
 
-    words: the size of the first sample. attention: whether to read what attention adds in each layer, besides the
-    states. how: more arguments of `sample_vectors`.
+    words: size of the first sample. attention: whether to read the attention output of each layer, besides the hidden
+    states. how: further arguments of `sample_vectors`.
     """
     first = validation.sentences[:FIRST_BATCH]
     batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
@@ -281,10 +281,10 @@ def read_corpora(
     """Training, validation and test sentences of the target language, then a corpus of each other language.
 
     Args:
-        target: `LANG=FILE[,FILE]`, or the files by their language.
-        others: the same, once a language.
-        share: of the target's sentences, for the test, and as many for the validation.
-        batch: the fewest sentences to train on.
+        target: `LANG=FILE[,FILE]`, or a mapping from the language to its files.
+        others: The same for the other languages.
+        share: Share of the target's sentences in the test set, and in the validation set.
+        batch: Batch size, which is the minimum number of training sentences.
     """
     targets = recipe.language_files([target] if isinstance(target, str) else target, option="target")
     require(len(targets) == 1, f"--target is one language, LANG=FILE, not {len(targets)} ({', '.join(targets)})")
@@ -300,12 +300,12 @@ def read_corpora(
 
 
 def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
-    """Test, validation and training sentences of a corpus, named so.
+    """Split a corpus into test, validation and training sentences.
 
-    Sorted by the hash of each sentence, the first share is the test, the next as many the validation, the rest in its
-    own order the training text. Test and validation stay in the order of their hashes, so that the first 16 of them are
-    the same whatever the order of the file. A few more than the share go there where copies of a sentence would be
-    parted.
+    Sentences are sorted by their hash. The first share is the test set, the next as many are the validation set, and
+    the rest, in the order of the corpus, is the training set. Test and validation sets stay sorted by hash, so that
+    their first 16 sentences do not depend on the order of the file. They get a few more sentences where copies of one
+    would otherwise be split.
 
     >>> test, validation, train = split(Corpus("en", ["a", "b", "c", "d", "e"]), 0.2)
     >>> test.sentences, validation.sentences, train.sentences
@@ -315,7 +315,7 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     order = sorted(range(len(corpus)), key=hashes.__getitem__)
 
     def with_copies(count: int) -> int:
-        """The count, or a few more so that no copies of a sentence are parted."""
+        """The count, increased until no copies of a sentence are split."""
         while 0 < count < len(order) and hashes[order[count]] == hashes[order[count - 1]]:
             count += 1
         return count
@@ -337,33 +337,33 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
 
 
 def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
-    """Which parallel texts have sentences that are tuned on: their retrieval is not of new text."""
+    """Notes on parallel texts that contain training sentences: retrieval on them is not on new text."""
     tuned, notes = set(train.sentences), []
     for text in parallel:
         side = text[train.language].sentences if train.language in text.languages else []
         if same := sum(sentence in tuned for sentence in side):
             notes.append(
-                f"{same:,} of {len(side):,} sentences of {text.name} ({train.language}) are tuned on, too: "
-                "retrieval there is not of new text"
+                f"{same:,} of {len(side):,} sentences of {text.name} ({train.language}) are also in the training text: "
+                "retrieval there is not on new text"
             )
     return notes
 
 
 def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]:
-    """Every corpus as ids of the stack's tokenizer; one in which nothing can be predicted is refused."""
+    """Tokenise every corpus; one without any token that can be predicted is refused."""
     texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
     for text in texts:
-        masking_of(stack.tokenizer, causal=stack.causal).count(text)  # refuses one without any
+        masking_of(stack.tokenizer, causal=stack.causal).count(text)  # raises if there is none
     return texts
 
 
-# --- what the curves say at the end ----------------------------------------------------------------------------------
+# --- statistics of the finished curves -------------------------------------------------------------------------------
 
 
 def curve_rows(run: Run, language: str, *, model: str) -> Iterator[Sequence[Row]]:
-    """Where the target's curve crosses that of the others, and the best balance of both, over the seeds of each plan.
+    """The steps where the target's curve crosses that of the others, and of the best balance, over seeds of each plan.
 
-    Curves that do not cross have no row; a note of the run says so. language: the one that was tuned on.
+    Curves that do not cross have no row; a note of the run says so. language: the language of the training text.
     """
     table = frame(run.rows)
     is_curve = (table["measure"] == "perplexity") & table["step"].notna() & table["unit"].isin(("token", "character"))

@@ -1,25 +1,25 @@
-"""Calls of recipes as jobs: each has a run folder of its own, which is not run again once it is finished.
+"""Calls of recipes as jobs: each has its own run folder and is not run again once it is finished.
 
     job = Job("freeze-8", "transfer", {"task": "nli", ...}, Path("runs/freeze-8"), {"plans": "freeze:8"})
     run_jobs([job, ...], parallel=2)
 
-A job is data, so that it can be run in this process, in another, or on another machine. Its options are those of the
-recipe's function, or as its command has them; `bitext`, `languages`, `links` and `data` are read from paths. Where it
-runs is an `Executor`, a function that is given jobs and returns those that failed:
+A job is plain data, so that it can run in this process, in another one, or on another machine. Its options are those of
+the recipe's function or of its command; `bitext`, `languages`, `links` and `data` are read from paths. An `Executor`
+decides where jobs run: it is a function that takes jobs and returns those that failed.
 
     one_by_one                        in this process, one after the other
-    side_by_side(parallel, gpus)      here, several at a time, each a process of its own
+    side_by_side(parallel, gpus)      on this machine, several at a time, each in its own process
     on_cluster(address)               on the machines of a Ray cluster: `isogloss.recipes.cluster`
 
-`python -m isogloss.recipes.jobs` is a worker: it runs one job in a process of its own, and reads that job as a line of
-JSON from standard input. The process that started it holds the other end of the pipe. When that closes, the worker
-ends: a job that outlived a killed sweep would be run by two processes as soon as the sweep is resumed.
+`python -m isogloss.recipes.jobs` is a worker: it reads one job as a line of JSON from standard input and runs it. The
+process that started it holds the other end of the pipe. When that end closes, the worker exits: if a job outlived a
+killed sweep, two processes would run it as soon as the sweep is resumed.
 
-A cluster may take a machine for dead that only cannot be reached. Its jobs are begun again elsewhere while it still
-writes into their folders. A worker on a cluster therefore holds the lease of its job, a file beside the job's folder:
-filelock's `SoftFileLease`, which the holder renews and others may take when it was not renewed for `LEASE` seconds of
-their own clock. A worker that lost its lease, or saw no renewal of it for two thirds of that time, ends itself with the
-exit code `LOST`: it has ended before another may take its place.
+A cluster may take a machine for dead that cannot be reached but still works. Its jobs are then restarted elsewhere
+while it still writes into their folders. A worker on a cluster therefore holds the lease of its job, a file beside the
+job's folder: filelock's `SoftFileLease`, which the holder renews and others may take if it was not renewed for `LEASE`
+seconds of their own clock. A worker that lost its lease, or could not renew it for two thirds of that time, exits with
+the code `LOST`, before another worker may take its place.
 """
 
 import json
@@ -43,19 +43,19 @@ from isogloss.recipes.recipe import find_recipe, recorded_arguments
 from isogloss.runs.run import clear_finished, is_finished, read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
-PAUSE = 0.2  # seconds between looks at processes
-LEASE = 60.0  # seconds: longer than storage is commonly away when it moves to another server
-RENEWALS = 10  # of a lease in that time
-LOST = 75  # the exit code of a worker that lost its lease: its job may be tried again
-MACHINE_OPTIONS = {"device", "dtype", "checkpoint", "compiled"}  # options that another machine may want otherwise
+PAUSE = 0.2  # seconds between checks of running processes
+LEASE = 60.0  # seconds: longer than the usual interruption when storage moves to another server
+RENEWALS = 10  # renewals of a lease in that time
+LOST = 75  # exit code of a worker that lost its lease; its job may be tried again
+MACHINE_OPTIONS = {"device", "dtype", "checkpoint", "compiled"}  # options that may differ between machines
 
 
 @dataclass(frozen=True)
 class Job:
-    """One call of a recipe with these options, its model among them; `folder` is its run.
+    """One call of a recipe with these options, including the model; `folder` is its run folder.
 
-    coordinates: what tells the job from others, such as its plan and seed. needs: folders of runs that must be finished
-    before it, such as that of the model it reads.
+    coordinates: identify the job among others, such as its plan and seed. needs: folders of runs that must be finished
+    first, such as the run that trains its model.
     """
 
     name: str
@@ -72,22 +72,22 @@ class Job:
 
     @property
     def missing(self) -> list[Path]:
-        """What it needs and is not finished."""
+        """The needed runs that are not finished."""
         return [folder for folder in self.needs if not is_finished(folder)]
 
     @property
     def log(self) -> Path:
-        """What it said, where it ran as a process of its own or failed."""
+        """The file with its output, if it ran in its own process or failed."""
         return self.folder.with_name(f"{self.folder.name}.log")
 
     @property
     def lease(self) -> Path:
-        """What a worker on another machine holds while it works in the folder."""
+        """The lease file that a worker on a cluster holds while it works in the folder."""
         return self.folder.with_name(f"{self.folder.name}.lease")
 
     @property
     def words(self) -> list[str]:
-        """The same as a command, an option with its value in one string."""
+        """The words of the equivalent command; an option and its value are one string."""
         words = ["isogloss", self.recipe]
         for name, value in {**self.options, "out": self.folder}.items():
             spelt = name.replace("_", "-")
@@ -96,41 +96,41 @@ class Job:
             elif isinstance(value, bool):
                 words.append(f"--{spelt}" if value else f"--no-{spelt}")
             elif isinstance(value, Mapping):  # files by language
-                files = {key: each if isinstance(each, str | Path) else ",".join(each) for key, each in value.items()}
-                words += [f"--{spelt} {key}={each}" for key, each in files.items()]
+                files = {key: item if isinstance(item, str | Path) else ",".join(item) for key, item in value.items()}
+                words += [f"--{spelt} {key}={paths}" for key, paths in files.items()]
             else:
                 parts = value if isinstance(value, list | tuple) else [value]
                 words += [f"--{spelt} {part}" for part in parts if part is not None]
         return words
 
     def as_json(self, **more: Any) -> str:
-        """What a worker reads, and what it is told besides; `coordinates` stay here."""
+        """The line of JSON that a worker reads, with further fields; `coordinates` are not included."""
         given = {"name": self.name, "recipe": self.recipe, "options": self.options, "folder": self.folder}
         return json.dumps(given | more, default=str)
 
 
-Failure = tuple[Job, str]  # a job that did not finish, and the last thing it said
+Failure = tuple[Job, str]  # a job that did not finish, and the last line of its output
 
 
 Executor = Callable[[Sequence[Job]], Sequence[Failure]]
-"""Runs every job it is given, whatever becomes of the others, and returns those that failed.
+"""Runs every job it is given, even if others fail, and returns those that failed.
 
-The stage `jobs` tells how many are finished. A job's folder is filled by `run_job`, wherever that runs.
+It reports the number of finished jobs as progress of the stage `jobs`. A job's folder is filled by `run_job`.
 """
 
 
 def run_job(job: Job) -> None:
-    """Run a job, or go on with it; one that is finished is left as it is."""
+    """Run or resume a job; a finished job is left as it is."""
     if job.done:
         return
     find_recipe(job.recipe).run(job.options, out=job.folder, resume=(job.folder / "run.json").is_file())
 
 
 def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor: Executor | None = None) -> None:
-    """Run every job that is not finished, `parallel` at a time, those that need others after them.
+    """Run every job that is not finished, `parallel` at a time; jobs that need others run after them.
 
-    A job that fails stops none of the others; those that fail are named at the end. gpus: how many take turns.
-    executor: where jobs run instead of this machine.
+    A failed job does not stop the others; failed jobs are named at the end. gpus: number of GPUs to distribute jobs
+    over. executor: runs the jobs elsewhere than on this machine.
     """
     left = [job for job in jobs if not job.done]
     if executor is None:
@@ -149,7 +149,7 @@ def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor:
     while ready := [job for job in waiting if not job.missing]:
         failed += executor(ready)
         waiting = [job for job in waiting if job not in ready]
-    for job in waiting:  # for something that failed
+    for job in waiting:  # a run that they need has failed
         failed.append(_failure(job, f"it needs {job.missing[0]}, which is not finished"))
     if failed:
         (first, said), *others = failed
@@ -166,7 +166,7 @@ def one_by_one(jobs: Sequence[Job]) -> list[Failure]:
     for number, job in enumerate(jobs):
         progress("jobs", number, len(jobs))
         try:
-            with ended_in_order():  # or what a signal became in compiled code would pass for this job's own failure
+            with ended_in_order():  # else a signal that compiled code turned into an error would count as a failed job
                 run_job(job)
         except Exception as error:
             failed.append(_failure(job, str(error) if isinstance(error, InputError) else traceback.format_exc()))
@@ -175,10 +175,10 @@ def one_by_one(jobs: Sequence[Job]) -> list[Failure]:
 
 
 def side_by_side(parallel: int, gpus: int = 0) -> Executor:
-    """Run up to `parallel` jobs at a time on this machine, each a process of its own.
+    """Run up to `parallel` jobs at a time on this machine, each in its own process.
 
-    gpus: how many of those that can be seen here take turns. A process sees only its own, as `cuda`: so a job does not
-    record which one it was, and can go on with another.
+    gpus: number of visible GPUs to distribute jobs over. Each process sees only its own GPU, as `cuda`: so a job does
+    not record which GPU it used, and can be resumed on another.
     """
 
     def execute(jobs: Sequence[Job]) -> list[Failure]:
@@ -207,18 +207,18 @@ def side_by_side(parallel: int, gpus: int = 0) -> Executor:
 
 
 def refuse_others(jobs: Sequence[Job]) -> None:
-    """Refuse runs, finished or begun, that were made with other options than their jobs have; files may have moved."""
+    """Refuse finished or unfinished runs that were made with other options than their jobs; files may have moved."""
     for job in jobs:
-        made = read_facts(job.folder).get("arguments") if (job.folder / "run.json").is_file() else None
-        if not made:
+        past = read_facts(job.folder).get("arguments") if (job.folder / "run.json").is_file() else None
+        if not past:
             continue
         options = find_recipe(job.recipe).options
-        # A run records the defaults, too, which a job does not give; a default that is text may be a file's name.
-        usual = {name: option.default for name, option in options.items() if isinstance(made.get(name), int | float)}
-        given = {name: value for name, value in {**usual, **job.options}.items() if name in options}
+        # A run also records defaults, which a job does not give. Only numbers: a default that is text may be a path.
+        defaults = {name: option.default for name, option in options.items() if isinstance(past.get(name), int | float)}
+        given = {name: value for name, value in {**defaults, **job.options}.items() if name in options}
         asked = recorded_arguments(options, given)
         for name in sorted(asked.keys() - MACHINE_OPTIONS):
-            before, now = made.get(name), asked[name]
+            before, now = past.get(name), asked[name]
             only_reading = before is None and isinstance(now, str)  # how text is read, which a run does not record
             if before != now and not only_reading and _comparable(before) and _comparable(now):
                 change = " then, ".join("without" if value is None else str(value) for value in (before, now))
@@ -229,39 +229,39 @@ def refuse_others(jobs: Sequence[Job]) -> None:
 
 
 def _comparable(value: Any) -> bool:
-    """Whether a value means the same wherever a run lies, as a number does and the path of a file does not."""
+    """Whether a value means the same on every machine; numbers do, paths of files do not."""
     return value is None or isinstance(value, int | float) or (isinstance(value, str) and "/" not in value)
 
 
 def job_lines(jobs: Sequence[Job], among: Sequence[Job] = ()) -> list[str]:
-    """Jobs of one recipe as text: what their commands share, then a line for what each has of its own.
+    """Jobs of one recipe as text: the shared part of their commands, then one line per job with the rest.
 
-    among: all the jobs that words are shared with, where these are only some of them.
+    among: the jobs that define the shared part, if `jobs` are only some of them.
     """
     shared = set.intersection(*(set(job.words) for job in among or jobs))
-    own = {" ".join(word for word in job.words if word not in shared): job.done for job in jobs}
+    rest = {" ".join(word for word in job.words if word not in shared): job.done for job in jobs}
     first = " ".join(word for word in jobs[0].words if word in shared)
-    if list(own) == [""]:
+    if list(rest) == [""]:
         return [first + " (finished)" * jobs[0].done]
-    return [first, "with", *(f"  {words}{' (finished)' * done}" for words, done in own.items())]
+    return [first, "with", *(f"  {words}{' (finished)' * done}" for words, done in rest.items())]
 
 
 def facts_of_jobs(jobs: Sequence[Job]) -> dict[str, Any]:
-    """What finished jobs say of themselves: where they ran may be another machine than the one that collects."""
+    """Times, hardware and versions of finished jobs, which may have run on other machines than this one."""
     facts = [read_facts(job.folder) for job in jobs]
-    times = [[datetime.fromisoformat(each[end]) for end in ("started", "finished")] for each in facts]
+    times = [[datetime.fromisoformat(record[end]) for end in ("started", "finished")] for record in facts]
     return {
         "finished": [job.name for job in jobs],
         "hours, all together": round(sum((end - begin).total_seconds() for begin, end in times) / 3600, 3),
-        "hardware": sorted({", ".join(map(str, each["hardware"].values())) for each in facts}),
-        "versions": sorted({f"{name} {number}" for each in facts for name, number in each["versions"].items()}),
+        "hardware": sorted({", ".join(map(str, record["hardware"].values())) for record in facts}),
+        "versions": sorted({f"{name} {number}" for record in facts for name, number in record["versions"].items()}),
     }
 
 
 def _start(job: Job, parallel: int, gpu: int | None) -> subprocess.Popen[bytes]:
-    threads = str(max(1, (os.cpu_count() or 1) // parallel))  # processes that each take every core wait for each other
+    threads = str(max(1, (os.cpu_count() or 1) // parallel))  # each process would otherwise use every core
     environment = {"OMP_NUM_THREADS": threads, **os.environ}
-    if gpu is not None:  # one of the GPUs that can be seen here, which the process sees as `cuda`
+    if gpu is not None:  # the only GPU that the process sees, as `cuda`
         seen = os.environ.get("CUDA_VISIBLE_DEVICES")
         environment["CUDA_VISIBLE_DEVICES"] = seen.split(",")[gpu].strip() if seen else str(gpu)
     job.log.parent.mkdir(parents=True, exist_ok=True)
@@ -272,28 +272,28 @@ def _start(job: Job, parallel: int, gpu: int | None) -> subprocess.Popen[bytes]:
 def start_worker(
     line: str, command: Sequence[str], log: Path, environment: Mapping[str, str], directory: str | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a process that reads its job as one line and adds what it says to a log.
+    """Start a process that reads its job as one line from standard input and appends its output to a log.
 
-    A cluster sends this function to machines by value: it uses the standard library alone.
+    A cluster sends this function to machines by value, so it uses only the standard library.
     """
-    with log.open("ab") as said:
+    with log.open("ab") as output:
         pipe = subprocess.PIPE
-        process = subprocess.Popen(command, stdin=pipe, stdout=said, stderr=said, cwd=directory, env=environment)
+        process = subprocess.Popen(command, stdin=pipe, stdout=output, stderr=output, cwd=directory, env=environment)
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it died at once, and its log says why
+    with suppress(BrokenPipeError):  # the process died at once; its log says why
         process.stdin.write(f"{line}\n".encode())
-        process.stdin.flush()  # and stays open: when this process dies, whatever the cause, the worker sees it closed
+        process.stdin.flush()  # not closed: it closes when this process dies for any reason, and the worker then exits
     return process
 
 
 def last_line(log: Path) -> str:
-    """The last thing that a worker said."""
+    """The last line of a worker's output."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
     return lines[-1] if lines else "no word"
 
 
 def _failure(job: Job, text: str) -> Failure:
-    """A job that failed without a process of its own, whose log gets the text."""
+    """The failure of a job without a separate process; the text is written to its log."""
     job.log.parent.mkdir(parents=True, exist_ok=True)
     job.log.write_text(f"{text.strip()}\n", encoding="utf-8")
     return job, last_line(job.log)
@@ -303,25 +303,25 @@ def _failure(job: Job, text: str) -> Failure:
 
 
 def job_lease(path: Path, *, seconds: float = LEASE) -> Any:
-    """The lease of a job, not held yet; a process that loses it after it was held ends with the code `LOST`.
+    """The lease of a job, not acquired yet; a process that loses an acquired lease exits with the code `LOST`.
 
-    seconds: how long nobody may have renewed it before another takes it; the same for everyone who wants it.
+    seconds: a lease that was not renewed for this long may be taken by others; the same for all workers.
     """
-    # Only clusters have leases, and a machine without one may have an older filelock.
+    # Imported here: only clusters need leases, and other machines may have an older filelock.
     from filelock import SoftFileLease
 
     return SoftFileLease(
         path,
         lease_duration=seconds,
         heartbeat_interval=seconds / RENEWALS,
-        thread_local=False,  # the thread that sees the starter die gives it back
+        thread_local=False,  # released by the thread that notices the death of the starting process
         on_compromise=lambda loss: _end(f"{path} was lost ({loss.reason})"),
     )
 
 
 @contextmanager
 def holding(lease: Any, *, tell: Callable[[str], Any] = str) -> Iterator[None]:
-    """Hold what `job_lease` returned inside the block; `tell` is given a sentence where there is something to wait for.
+    """Hold a lease from `job_lease` inside the block; `tell` is called with a sentence if it has to be waited for.
 
     >>> with holding(job_lease(Path("runs/seed-1.lease"))):  # doctest: +SKIP
     ...     run_job(job)
@@ -332,7 +332,7 @@ def holding(lease: Any, *, tell: Callable[[str], Any] = str) -> Iterator[None]:
     _acquire(lease)
     stop, renewed, claimed = Event(), [time.monotonic()], _renewal(path)
 
-    def look() -> None:  # apart from the guard, since it hangs for as long as storage does
+    def look() -> None:  # a separate thread from the guard, since it hangs while storage does
         seen = claimed
         while not stop.wait(seconds / RENEWALS):
             begun, now = time.monotonic(), _renewal(path)
@@ -354,9 +354,9 @@ def holding(lease: Any, *, tell: Callable[[str], Any] = str) -> Iterator[None]:
 
 
 def still_held(paths: Sequence[Path]) -> dict[Path, str]:
-    """Which of these leases have a holder that lives, and where; those that nobody renews are removed.
+    """The holders of those leases that are still renewed; leases that nobody renews are removed.
 
-    Takes no time where there are none, and otherwise up to the duration of a lease.
+    Returns at once if there are no leases, otherwise after at most the duration of a lease.
     """
 
     def holder_of(path: Path) -> str:
@@ -374,9 +374,9 @@ def still_held(paths: Sequence[Path]) -> dict[Path, str]:
 
 
 def _acquire(lease: Any, *, wait: bool = True) -> bool:
-    """Acquire a lease that nobody holds, or that nobody has renewed for as long as it lasts.
+    """Acquire a lease that nobody holds, or that was not renewed for its duration.
 
-    wait: whether to wait for a holder that renews it; otherwise False is returned as soon as it is renewed.
+    wait: whether to wait while another worker renews it; if not, False is returned at its first renewal.
     """
     from filelock import Timeout
 
@@ -384,7 +384,7 @@ def _acquire(lease: Any, *, wait: bool = True) -> bool:
     seen, since = _renewal(path), time.monotonic()
     while True:
         with suppress(Timeout):
-            lease.acquire(blocking=False)  # also where its holder is a process of this machine that is dead
+            lease.acquire(blocking=False)  # also succeeds if the holder is a dead process of this machine
             return True
         time.sleep(seconds / RENEWALS)
         if (now := _renewal(path)) != seen:
@@ -392,14 +392,14 @@ def _acquire(lease: Any, *, wait: bool = True) -> bool:
                 return False
             seen, since = now, time.monotonic()
         elif time.monotonic() - since > 1.25 * seconds:
-            # filelock takes an expired lease by an exchange of two names, which network storage may not have.
+            # filelock takes an expired lease by swapping two file names, which network storage may not support.
             lease.force_break()
 
 
 def _renewal(path: Path) -> tuple[int, int] | None:
-    """The file of a lease and when it was renewed, by the clock of the storage; None where there is none."""
+    """The inode of a lease file and its last renewal, by the clock of the storage; None if there is no such file."""
     try:
-        with path.open("rb") as file:  # network storage is asked anew for a file that is opened
+        with path.open("rb") as file:  # opening a file refreshes its status on network storage
             status = os.fstat(file.fileno())
     except OSError:
         return None
@@ -407,7 +407,7 @@ def _renewal(path: Path) -> tuple[int, int] | None:
 
 
 def _holder(lease: Any) -> str:
-    """Who holds a lease, as `process 123 on node-4`."""
+    """The holder of a lease, as in `process 123 on node-4`."""
     owner = lease.owner
     return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "another worker"
 
@@ -422,7 +422,7 @@ def _end(why: str) -> None:
 
 
 def main() -> None:
-    """Run the job that standard input names, and end when that is closed; a mistake is a sentence on standard error."""
+    """Run the job given on standard input, and exit when that closes; an InputError is printed to standard error."""
     given = json.loads(sys.stdin.readline())
     seconds = given.pop("lease", None)
     job = Job(**{**given, "folder": Path(given["folder"]), "coordinates": {}})
@@ -436,10 +436,10 @@ def main() -> None:
 
 
 def end_with_starter(lease: Any = None) -> None:
-    """End this process at once when standard input is closed at its other end; a lease that it holds is given back."""
+    """Exit at once when the other end of standard input is closed; a lease that is held is released."""
 
     def watch() -> None:
-        # Not sys.stdin: a thread that waits in its buffer would crash the interpreter at exit.
+        # Not sys.stdin: a thread blocked in its buffered read would crash the interpreter at exit.
         while os.read(0, 1):
             pass
         if lease is not None and lease.is_locked:

@@ -1,7 +1,7 @@
-"""Layers compared on the same items: the mean over all pairs of languages, and how far behind the best each is.
+"""Comparison of layers on the same items: the mean over all pairs of languages, and the distance to the best layer.
 
-Two layers are read on the same text, so their scores move together; intervals of each alone overlap long after the
-difference is plain. What counts is the interval of the difference.
+All layers are evaluated on the same text, so their scores rise and fall together, and their separate intervals can
+overlap although the difference is clear. What counts is the interval of the difference.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from isogloss.text.corpora import Bitext
 
 @dataclass(frozen=True)
 class LayerMean:
-    """A score averaged over all pairs of languages, and what chance gives.
+    """A score averaged over all pairs of languages, and its chance level.
 
-    without: the same without each block or sentence in turn, (blocks,).
+    without: the score without each block or sentence in turn, (blocks,).
     """
 
     value: float
@@ -34,7 +34,7 @@ class LayerMean:
 
 
 def mean_of_hits(hits: Tensor, floor: float) -> LayerMean:
-    """The mean of each sentence's hits (sentences,), float64, and without each of them."""
+    """The mean of the sentences' hits (sentences,), float64, and the mean without each of them."""
     return LayerMean(float(hits.mean()), (hits.sum() - hits) / max(1, len(hits) - 1), floor)
 
 
@@ -49,9 +49,9 @@ def layer_rows(
 ) -> Iterator[Row]:
     """Rows `MEASURE_mean` and `MEASURE_behind` of every layer, and `MEASURE_best` of the best one.
 
-    A layer whose `behind` interval reaches 0 cannot be told from the best one. The highest of many layers is too high
-    on the items it was chosen on. So `best` is chosen on every second item and read on the others, and the other way
-    round: their mean. An item's own score is what its absence takes away, n v - (n - 1) v_i. n: items, of this unit.
+    A layer whose `behind` interval includes 0 cannot be distinguished from the best one. The score of the best of many
+    layers is biased upwards on the items it was chosen on. So `best` is cross-fitted: the layer is chosen on every
+    second item and scored on the others, and vice versa. An item's score is n v - (n - 1) v_i. n: number of items.
     """
     least = MEASURES[measure].range[0]
     known = [mean for mean in layers.values() if mean.value == mean.value]  # a side without variation has no value
@@ -67,19 +67,19 @@ def layer_rows(
         scores = torch.stack([count * mean.value - (count - 1) * mean.without for mean in known])  # (layers, count)
         judged = torch.empty_like(scores[0])
         for half in (0, 1):
-            means_there = scores[:, 1 - half :: 2].mean(dim=1).round(decimals=9)  # so that equal ones are
-            judged[half::2] = scores[means_there.argmax(), half::2]
-        read = mean_of_hits(judged, best.floor)
-        estimate = jackknife_interval(read.value, read.without, floor=read.floor).clipped(least, 1.0)
+            other_means = scores[:, 1 - half :: 2].mean(dim=1).round(decimals=9)  # rounding error breaks no tie
+            judged[half::2] = scores[other_means.argmax(), half::2]
+        mean = mean_of_hits(judged, best.floor)
+        estimate = jackknife_interval(mean.value, mean.without, floor=mean.floor).clipped(least, 1.0)
         yield row(f"{measure}_best", estimate, **{**base, "unit": unit, "method": method, "n": n})
 
 
 Judged = dict[tuple[str, str], Retrieval]
-"""What one layer answered, by mapping and retrieval method."""
+"""The retrieval results of one layer, by mapping and retrieval method."""
 
 
 def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: str) -> Iterator[Row]:
-    """How far each layer is behind the best, on the same queries, and the best, for every mapping and method."""
+    """Rows `p@1_behind` and `p@1_best` of the layers, on the same queries, for every mapping and method."""
     if len(layers) < 2:
         return
     for mapping, method in next(iter(layers.values())):
@@ -88,11 +88,11 @@ def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: 
             judged = by_mapping[mapping, method]
             means[layer] = mean_of_hits((judged.ranks == 1).double(), judged.p[1].floor)
         rows = layer_rows("p@1", method, means, n=judged.n, base={**base, "condition": mapping}, unit=unit)
-        yield from (entry for entry in rows if entry["measure"] != "p@1_mean")  # a mean over one direction is p@1
+        yield from (entry for entry in rows if entry["measure"] != "p@1_mean")  # with one direction it equals p@1
 
 
 def shared_layers(first: Stack, other: Stack, layers: Any) -> list[int]:
-    """The layers to read in each of two models: those of --layers, or all where both are equally deep."""
+    """The layers to read in each of two models: those of --layers, or all if both have the same depth."""
     if layers is None and first.cuts != other.cuts:
         raise InputError(
             f"{first.name} has {first.cuts[-1]} layers and {other.name} has {other.cuts[-1]}; layer k of one is "
@@ -103,14 +103,14 @@ def shared_layers(first: Stack, other: Stack, layers: Any) -> list[int]:
 
 
 def note_shortened(run: Run, shortened: int, total: int, text: str, stack: Stack | Chain) -> None:
-    """Note how many sentences of a text, named by its language, were cut to the model's length, if any were."""
+    """Add a note on how many sentences of a text were truncated to the model's maximum length, if any."""
     if shortened:
         longest = f"longer than {stack.max_length} tokens"
         run.note(f"{shortened:,} of {total:,} sentences of {text} were {longest} and were cut")
 
 
 def bitext_with(texts: Sequence[Bitext], languages: tuple[str, str], option: str) -> Bitext:
-    """The first text that has both languages; option: the one that names the texts."""
+    """The first text that has both languages; option: the name of the option that gave the texts."""
     for text in texts:
         if set(languages) <= set(text.languages):
             return text

@@ -1,13 +1,13 @@
-"""`isogloss lens`: what a language model would say at every layer, and in which language.
+"""`isogloss lens`: what a language model would predict at every layer, and in which language (the logit lens).
 
-The states of each layer are read through the last norm and the model's own head (`isogloss.stack.head`), as if the
-model ended there. On running text this tells at which layer the next token is known. On prompts that ask for a word of
-one language while its translation in another, the pivot, is known, it tells in which language the model "thinks" on
-the way (Wendler et al. 2024): how much probability lies on pieces that begin the word asked for, and how much on those
-that begin its translation. Shares by script need no dictionary.
+The hidden states of each layer are passed through the final norm and the model's own head (`isogloss.stack.head`), as
+if the model ended there. On running text this shows at which layer the next token is known. On prompts that ask for a
+word of one language, it shows in which language the model "thinks" on the way (Wendler et al. 2024): how much
+probability lies on tokens that begin the word asked for, and how much on those that begin its translation into another
+language, the pivot. Probabilities by script need no dictionary.
 
-Masked language models are read at masked tokens instead. Text and prompts pass in batches and every layer is reduced
-when it is there, so memory does not grow with them.
+Masked language models are read at masked tokens instead. Text and prompts are processed in batches and every layer is
+reduced at once, so memory does not grow with them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,11 +38,11 @@ from isogloss.text.vocabulary import links_of, vocabulary
 from isogloss.text.words import script_of
 from isogloss.vectors.lens import Asked, Lens
 
-GRID = "lens.parquet"  # examples for the page
-MOST_WORDS, MOST_SHOWN = 1_000, 20  # word pairs from the links of a text; tokens or prompts of a grid
-SENTENCES_SHOWN = 8  # of a masked model, which is asked for few tokens of each
+GRID = "lens.parquet"  # examples shown on the page
+MOST_WORDS, MOST_SHOWN = 1_000, 20  # word pairs taken from the links of a text; tokens or prompts shown in a grid
+SENTENCES_SHOWN = 8  # for masked models, which predict only a few tokens of each sentence
 LEAST_PROMPTS = 3
-MASKED = "masked token"  # the unit of what a masked model is asked for in running text
+MASKED = "masked token"  # the unit of rows of masked models on running text
 
 
 @recipe
@@ -52,9 +52,9 @@ def lens(
     lexicon: Annotated[
         list[str] | Sequence[Lexicon] | None, "dictionaries, SOURCE-TARGET=FILE; default: the word links of the text"
     ] = None,
-    pivot: Annotated[str | None, "language that the model may think in; default English, or the first"] = None,
-    sample: Annotated[options.NonNegativeInt, "most sentences of each language to read, drawn by seed"] = 100,
-    prompts: Annotated[options.NonNegativeInt, "most prompts of each kind and pair of languages"] = 50,
+    pivot: Annotated[str | None, "the language the model may think in; default English, or the first one"] = None,
+    sample: Annotated[options.NonNegativeInt, "sentences per language to read, at most, drawn by seed"] = 100,
+    prompts: Annotated[options.NonNegativeInt, "prompts of each kind per pair of languages, at most"] = 50,
     shots: Annotated[options.NonNegativeInt, "examples before each prompt"] = 4,
     layers: options.Layers = None,
     revision: options.Revision = None,
@@ -66,7 +66,7 @@ def lens(
 ) -> Work:
     """Read a language model's head at every layer: when the next token is known, and in which language.
 
-    With no bitext the embedded sentences in seven languages are used, and the word links in them for the prompts.
+    Without a bitext, the embedded sentences in seven languages and their word links (for the prompts) are used.
 
     Example: isogloss lens ./my-decoder --bitext en.txt --bitext fr.txt --languages en,fr --lexicon en-fr=words.txt
 
@@ -74,18 +74,18 @@ def lens(
     """
     texts = options.named_texts(bitexts_of(bitext) or [embedded()])
     given = list(read_lexicons(lexicon))
-    spoken = dict.fromkeys(language for text in texts.values() for language in text.languages)
-    spoken |= dict.fromkeys(language for own in given for language in (own.source, own.target))
-    centre = ("en" if "en" in spoken else next(iter(spoken))) if pivot is None else code(pivot)
-    require(centre in spoken, f"--pivot {pivot} is no language of the text, which has {', '.join(spoken)}")
-    meanings(given, centre)  # which refuses dictionaries without the pivot
+    languages = dict.fromkeys(language for text in texts.values() for language in text.languages)
+    languages |= dict.fromkeys(language for words in given for language in (words.source, words.target))
+    centre = ("en" if "en" in languages else next(iter(languages))) if pivot is None else code(pivot)
+    require(centre in languages, f"--pivot {pivot} is no language of the text, which has {', '.join(languages)}")
+    meanings(given, centre)  # raises if a dictionary does not have the pivot
     require(sample or prompts, "--sample 0 and --prompts 0 leave nothing to read")
     if isinstance(model, Chain):
         raise InputError("a chain has no head that predicts words; give a whole model")
     stack = model if isinstance(model, Stack) else load_language_model(model, revision, dtype=dtype, device=device)
     cuts = layer_list(layers, stack) or tuple(stack.cuts)
     letters = {letter for text in texts.values() for corpus in text for line in corpus for letter in line}
-    letters |= {letter for own in given for pair in own for word in pair for letter in word}
+    letters |= {letter for words in given for pair in words for word in pair for letter in word}
     reader = Lens(stack, cuts, sorted({script_of(letter) for letter in letters} - {""}))
     hashes = {
         "model": fingerprint(stack.language_model, stack),
@@ -112,8 +112,8 @@ def lens(
             about |= {"task": asked.task, "unit": "word"}
             pair = f"{asked.task} from {asked.source} to {asked.target}"
             if len(asked.prompts) < LEAST_PROMPTS:
-                words = f"{len(asked.prompts)} words can be asked for, {LEAST_PROMPTS} are the least"
-                run.note(f"{pair} was left out: {words}")
+                few = f"there are only {len(asked.prompts)} prompts, fewer than {LEAST_PROMPTS}"
+                run.note(f"{pair} was left out: {few}")
                 continue
             progress(f"asking for words: {pair}", 0, len(asked.prompts))
             if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
@@ -123,10 +123,10 @@ def lens(
                     continue
                 yield read
             if lacking := sum(prompt.shots < shots for prompt in asked.prompts):
-                told = f"{lacking} of {len(asked.prompts)} prompts have fewer than {shots} examples"
-                run.note(f"{pair}: {told}, as no more words are left that do not give the answer away")
+                fewer = f"{lacking} of {len(asked.prompts)} prompts have fewer than {shots} examples"
+                run.note(f"{pair}: {fewer}, since other words would give the answer away")
             if out is None or any((each["task"], each["target"]) == (asked.task, asked.target) for each in shown):
-                continue  # one source language of each target is shown
+                continue  # the page shows one source language per target
             labels = [prompt.words[asked.target][0] for prompt in asked.prompts]
             shortened = replace(asked, prompts=asked.prompts[:MOST_SHOWN])
             shown += _grid(reader, next(reader.asked_of_prompts(shortened), None), labels, about)
@@ -140,11 +140,10 @@ def lens(
 def prompt_sets(
     texts: Mapping[str, Bitext], given: Sequence[Lexicon], how: Prompting
 ) -> Iterator[tuple[str, PromptSet]]:
-    """The prompts: translations between languages other than the pivot, and gaps in their sentences.
+    """Sets of prompts, each with the name of its text: translations between non-pivot languages, and gaps in sentences.
 
-    Where there is one other language, it is translated into from the pivot itself. Each set is behind the name of its
-    text; what is translated with the given dictionaries is of none, and is asked once. Without any, the dictionaries
-    are the words that a text's links join.
+    If there is only one other language, words are translated from the pivot into it. Without given dictionaries, the
+    linked words of each text are used. Translations with given dictionaries belong to no text; their name is empty.
     """
     for number, (name, text) in enumerate(texts.items()):
         if not how.most or (not given and how.pivot not in text.languages):
@@ -159,7 +158,7 @@ def prompt_sets(
 
 
 def linked_lexicons(text: Bitext, pivot: str) -> list[Lexicon]:
-    """A dictionary of the pivot with each other language: words that links of the text join, most frequent first."""
+    """A dictionary of the pivot with each other language, from the word links of the text, most frequent first."""
     rows = range(text.rows)
     pairs = [(pivot, language) for language in text.languages if language != pivot]
     found = {pair: links_of(text, pair, rows) for pair in pairs}
@@ -174,9 +173,9 @@ def linked_lexicons(text: Bitext, pivot: str) -> list[Lexicon]:
 
 
 def text_rows(reader: Lens, corpus: Corpus, seed: int, about: Mapping[str, Any]) -> Iterator[Row]:
-    """Probability and reciprocal rank of the next token, entropy and scripts, with intervals over sentences.
+    """Rows of the next token's probability and reciprocal rank, entropy and scripts, with intervals over sentences.
 
-    Sums are carried for twenty parts of the sentences, so memory does not grow with the text.
+    Only sums over twenty parts of the sentences are kept, so memory does not grow with the text.
     """
     names = ["probability", "by chance", "mrr", "mrr by chance", "entropy", *reader.scripts]
     sums = torch.zeros(len(reader.layers), len(names), PARTS, dtype=torch.float64)
@@ -201,9 +200,9 @@ def text_rows(reader: Lens, corpus: Corpus, seed: int, about: Mapping[str, Any])
 
 
 def prompt_rows(reader: Lens, asked: PromptSet, pivot: str, about: Mapping[str, Any]) -> Iterator[Row]:
-    """Probability on the word in each language, how far the pivot leads, scripts and entropy, over prompts.
+    """Rows of the word's probability in each language, the lead of the pivot, scripts and entropy, over prompts.
 
-    No rows where every prompt is longer than the model reads.
+    There are no rows if every prompt is longer than the model's maximum length.
     """
     batches = [reader.read(part) for part in reader.asked_of_prompts(asked)]
     languages = list(asked.prompts[0].words)
@@ -225,7 +224,7 @@ def prompt_rows(reader: Lens, asked: PromptSet, pivot: str, about: Mapping[str, 
 
 
 def _grid(reader: Lens, asked: Asked | None, labels: Sequence[str], about: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The first places of a batch for the page: at every layer the probability of what is right, and what is said."""
+    """The first positions of a batch for the page: the probability of the right token and the top token, by layer."""
     if asked is None:
         return []
     cells = []

@@ -1,8 +1,8 @@
-"""`isogloss lexicon`: do the words of two languages have one shape, and at which layer? Dictionary induction.
+"""`isogloss lexicon`: bilingual lexicon induction from the word vectors of every layer.
 
-Every word of a text gets one vector a layer, the mean over all its uses; single-piece words also their row of the
-embedding matrix. A map is learned on one part of a dictionary, and the other part is looked up with it, among all
-words. The two languages may be read by two models that never saw each other's: then only a map can bring them together
+Every word of a text gets one vector per layer, the mean over all its uses; words of a single token also have their row
+of the embedding matrix. A mapping is learned on one part of a dictionary and evaluated on the other part, with all
+words as candidates. The two languages may be read by two monolingual models, whose spaces only a mapping can align
 (Conneau, Wu et al. 2020).
 """
 
@@ -39,9 +39,9 @@ from isogloss.vectors.static import cooccurrences, count_types, ppmi_vectors, ty
 
 LEVELS = ("word", "piece")
 KS = (1, 5, 10)
-STATIC = "static"  # the level of the baseline's vectors
-TRAINED = "train"  # --static train: word vectors are counted in the text itself
-STATIC_LINES = 200_000  # lines of a file of word vectors that are read, the usual cut
+STATIC = "static"  # the level of static word vectors, the baseline
+TRAINED = "train"  # --static train: word vectors are computed from the text itself
+STATIC_LINES = 200_000  # lines read from a file of word vectors, as is usual
 STATIC_WIDTH, STATIC_WINDOW = 300, 5
 
 
@@ -49,28 +49,28 @@ STATIC_WIDTH, STATIC_WINDOW = 300, 5
 def lexicon(
     model: options.Model = "mini",
     *,
-    text: Annotated[options.LanguageFiles, "text of a language, LANG=FILE[,FILE], a sentence a line; the source first"],
+    text: Annotated[options.LanguageFiles, "text, LANG=FILE[,FILE], one sentence per line; the source language first"],
     train_lexicon: Annotated[
-        list[str] | str | Path | None, "dictionaries to learn from, once a target; default: found in --data"
+        list[str] | str | Path | None, "training dictionaries, one per target language; default: found in --data"
     ] = None,
     test_lexicon: Annotated[
-        list[str] | str | Path | None, "dictionaries to look up, once a target; default: found in --data"
+        list[str] | str | Path | None, "test dictionaries, one per target language; default: found in --data"
     ] = None,
     data: Annotated[str | None, "folder of data sets to find dictionaries in"] = None,
-    other: Annotated[str | None, "a second model that reads the targets; default the same"] = None,
+    other: Annotated[str | None, "a second model for the target languages; default the same"] = None,
     levels: Annotated[str, "word: averaged over uses, by layer; piece: the embedding matrix"] = "word,piece",
     mappings: Annotated[
-        str, "maps to compare: raw, centred, procrustes+iterative, ridge, ..."
+        str, "mappings to compare: raw, centred, procrustes+iterative, ridge, ..."
     ] = "raw,procrustes+iterative",
-    refine: Annotated[int, Option("rounds of refinement by mutual neighbours", least=0)] = 0,
-    ridge_strength: Annotated[float, Option("strength of ridge", options.RARE, least=0)] = 1.0,
+    refine: Annotated[int, Option("rounds of refinement by mutual nearest neighbours", least=0)] = 0,
+    ridge_strength: Annotated[float, Option("regularisation strength of ridge", options.RARE, least=0)] = 1.0,
     static: Annotated[
         options.LanguageFiles | str | None, "a baseline: train (from the same text), or LANG=FILE of word vectors"
     ] = None,
-    identical: Annotated[bool, "keep pairs that are written alike"] = True,
-    sample: Annotated[int, Option("most sentences of a language, drawn by seed", least=1)] = 500_000,
-    vocabulary: Annotated[int, Option("most words of a language, the most frequent", least=1)] = 20_000,
-    min_count: Annotated[int, Option("uses a word must have", least=1)] = 3,
+    identical: Annotated[bool, "keep pairs with identical spelling"] = True,
+    sample: Annotated[int, Option("sentences per language, at most, drawn by seed", least=1)] = 500_000,
+    vocabulary: Annotated[int, Option("most frequent words per language, at most", least=1)] = 20_000,
+    min_count: Annotated[int, Option("minimum number of uses of a word", least=1)] = 3,
     layers: options.Layers = None,
     revision: options.Revision = None,
     seed: options.Seed = 0,
@@ -79,7 +79,7 @@ def lexicon(
     out: options.Out = None,
     resume: options.Resume = False,
 ) -> Work:
-    """Look words up in another language by their vectors, at every layer: P@1, P@5, P@10 before and after a map.
+    """Look words up in another language by their vectors, at every layer: P@1, P@5, P@10 before and after a mapping.
 
     Example: isogloss lexicon mini --text en=en.txt --text nl=nl.txt --train-lexicon en-nl.train.txt
     --test-lexicon en-nl.test.txt
@@ -111,7 +111,7 @@ def lexicon(
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         texts = {name: draw_sentences(name, paths, most=sample, seed=seed) for name, paths in files.items()}
         words = {name: frequent_words(name, drawn, most=vocabulary, least=min_count) for name, drawn in texts.items()}
-        for target in targets:  # what is wrong with dictionaries and baselines is found before a model reads anything
+        for target in targets:  # mistakes in dictionaries and baselines are found before a model reads anything
             known_entries[target]((words[source], words[target]))
         spaces: dict[tuple[str, str], Space] = {}
         if baseline is not None:
@@ -152,10 +152,10 @@ def lexicon(
 
 @dataclass(frozen=True)
 class Space:
-    """Words of one language and their vectors (words, width) by layer; None for vectors that belong to no layer.
+    """Words of one language and their vectors (words, width) by layer; the key is None for vectors without a layer.
 
-    Those are static vectors and the rows of the embedding matrix. model: what tables call the model that vectors come
-    from; None on the target's side where one model reads both languages.
+    Vectors without a layer are static vectors and rows of the embedding matrix. model: name of the model in the table;
+    None on the target side if one model reads both languages.
     """
 
     model: str | None
@@ -173,10 +173,10 @@ def _pair_rows(
     base: Mapping[str, Any],
     run: Run,
 ) -> Iterator[Sequence[Row]]:
-    """All rows of the source and one target.
+    """All rows of the source and one target language.
 
-    The row `identical` of the last level is written last, so that a resumed run that has it skips the pair.
-    known_entries: what two vocabularies know of the dictionaries. spaces: those of each level and language.
+    The row `identical` of the last level is written last; a resumed run that has it skips the pair.
+    known_entries: returns the dictionary entries that two vocabularies contain. spaces: by level and language.
     """
     source, target = languages = base["source"], base["target"]
     levels = {level: {**base, "unit": level} for level in LEVELS if (level, source) in spaces}
@@ -189,19 +189,19 @@ def _pair_rows(
         try:
             known = known_entries([side.words for side in sides])
         except InputError as error:
-            run.note(f"{level}s of {source} and {target} are not judged: {error}")
+            run.note(f"{level}s of {source} and {target} are not evaluated: {error}")
             yield [row(name, 0.0, n=0, condition="test", **where) for name in ("coverage", "identical")]
             continue
         if known.shared:
-            why = "were not learned from: their words are looked up in the test"
+            why = "were left out of training: their source words are in the test"
             run.note(f"{known.shared:,} pairs of {known.name} {why}")
-        if (STATIC, source) in spaces:  # on the same vocabularies: words that the model has a vector of, and no others
+        if (STATIC, source) in spaces:  # on the same vocabularies: only words that have a vector in the model
             common = [_among(spaces[STATIC, name], side.words) for name, side in zip(languages, sides, strict=True)]
             title = common[0].model
             try:
                 matched = known_entries([side.words for side in common])
             except InputError as error:
-                run.note(f"{title} is not judged: {error}")
+                run.note(f"{title} is not evaluated: {error}")
             else:
                 yield from look_up(common, matched, {**where, **_models(common)}, run, prefix=f"{title}: ")
         yield from look_up(sides, known, where, run, stage=f"looking up {level}s in {target}")
@@ -222,9 +222,9 @@ def _lookup_rows(
     prefix: str = "",
     stage: str = "",
 ) -> Iterator[Sequence[Row]]:
-    """Words looked up at every layer, P@k of every mapping and method; how far behind the best each layer is; coverage.
+    """Rows of P@k at every layer for every mapping and method, of each layer's distance to the best, and of coverage.
 
-    prefix: what notes of the run begin with. stage: what progress is told under; none without it.
+    prefix: prefix of notes of the run. stage: name of the stage for progress; empty for no progress.
     """
     by_layer: dict[Any, Judged] = {}
     for number, layer in enumerate(sides[0].vectors):
@@ -244,7 +244,7 @@ def _lookup_rows(
         if stage:
             progress(stage, number + 1, len(sides[0].vectors))
     yield list(behind_rows(by_layer, base=coordinates, unit=coordinates["unit"]))
-    # Which share of a dictionary's source words has a translation that the vocabularies know, or one written alike.
+    # The share of a dictionary's source words with a translation in the vocabularies, and with an identical one.
     rows = [
         row("coverage", known.known[split] / n, n=n, condition=split, **coordinates) for split, n in known.words.items()
     ]
@@ -256,7 +256,7 @@ def _lookup_rows(
 
 
 def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
-    """`train` (no files), or a file of word vectors for every language."""
+    """The file of word vectors of every language; empty for `train`."""
     if list(given) == [TRAINED]:
         return {}
     require(TRAINED not in given, "--static train stands alone; leave it out, or the files")
@@ -272,9 +272,9 @@ def _read_static(given: Any, languages: Sequence[str]) -> dict[str, Path]:
 def _static_spaces(
     files: Mapping[str, Path], texts: Mapping[str, "DrawnText"], words: Mapping[str, Sequence[str]], seed: int
 ) -> dict[tuple[str, str], Space]:
-    """Words and vectors of every language, of files or counted in the text: those of its vocabulary that have one."""
+    """Static vectors of the vocabulary of every language, read from files or computed from the text."""
     spaces = {}
-    width = min(STATIC_WIDTH, *(len(each) - 1 for each in words.values()))
+    width = min(STATIC_WIDTH, *(len(types) - 1 for types in words.values()))
     for number, (language, text) in enumerate(texts.items()):
         model, types = "static: PPMI" if number == 0 else None, words[language]
         if files:
@@ -288,7 +288,7 @@ def _static_spaces(
 
 
 def _among(space: Space, words: Sequence[str]) -> Space:
-    """Those of these words that a space has, in their order."""
+    """The space restricted to these words, in their order."""
     numbers = {word: number for number, word in enumerate(space.words)}
     common = [word for word in words if word in numbers]
     return Space(space.model, common, {None: space.vectors[None][[numbers[word] for word in common]]})
@@ -299,7 +299,7 @@ def _among(space: Space, words: Sequence[str]) -> Space:
 
 @dataclass(frozen=True)
 class DrawnText:
-    """Files, a sentence a line, and which of their sentences were drawn, (sentences,) bool; read anew at each pass."""
+    """A sample of the sentences of some files, given by a mask (sentences,) bool; each iteration reads the files."""
 
     files: Sequence[Path]
     drawn: NDArray[np.bool_]
@@ -312,16 +312,16 @@ class DrawnText:
 
 
 def draw_sentences(language: str, files: Sequence[Path], *, most: int, seed: int) -> DrawnText:
-    """At most so many sentences of the files, drawn by the seed; all where there are no more."""
+    """Draw at most `most` sentences of the files by the seed; all of them if there are no more."""
     drawn = np.ones(sum(1 for _ in paragraphs(files)), dtype=np.bool_)
     if len(drawn) > most:
-        chance = np.random.default_rng(seed_of(seed, "sentences", language))
-        drawn = np.isin(np.arange(len(drawn)), chance.choice(len(drawn), size=most, replace=False))
+        rng = np.random.default_rng(seed_of(seed, "sentences", language))
+        drawn = np.isin(np.arange(len(drawn)), rng.choice(len(drawn), size=most, replace=False))
     return DrawnText(files, drawn)
 
 
 def frequent_words(language: str, text: Iterable[str], *, most: int, least: int) -> list[str]:
-    """The most frequent words, seen at least so often, most frequent first; ties by alphabet."""
+    """The `most` most frequent words with at least `least` uses, most frequent first; ties in alphabetical order."""
     progress(f"counting words of {language}", 0, 1)
     counts = count_types(text, language)
     progress(f"counting words of {language}", 1, 1)
@@ -333,9 +333,9 @@ def frequent_words(language: str, text: Iterable[str], *, most: int, least: int)
 
 
 def single_pieces(stack: Stack, words: Sequence[str]) -> tuple[list[str], Tensor]:
-    """The words that are a single piece of the model's vocabulary, and their rows of its embedding matrix, float32.
+    """The words that are a single token of the model's vocabulary, and their rows of the embedding matrix, float32.
 
-    A word that is no piece as it is may be one with a capital: German nouns are.
+    If the lower-case form is not a single token, the capitalised form may be, as with German nouns.
     """
     tokenizer, matrix = stack.tokenizer, weight_of(stack.model.get_input_embeddings(), "weight")
     spelled = [
@@ -343,7 +343,7 @@ def single_pieces(stack: Stack, words: Sequence[str]) -> tuple[list[str], Tensor
         for spell in (str.capitalize, str)
     ]
     pieces: dict[str, int] = {}
-    for encoded in spelled:  # what a word is as it stands counts more
+    for encoded in spelled:  # the lower-case form comes last and takes precedence
         single = {word: ids[0] for word, ids in zip(words, encoded, strict=True) if len(ids) == 1}
         pieces |= {word: piece for word, piece in single.items() if piece != tokenizer.unk_token_id}
     known = [word for word in words if word in pieces]
@@ -353,11 +353,11 @@ def single_pieces(stack: Stack, words: Sequence[str]) -> tuple[list[str], Tensor
 
 @dataclass(frozen=True)
 class Entries:
-    """The pairs of two dictionaries that two vocabularies know, as row numbers (pairs, 2).
+    """The pairs of two dictionaries with both words in the vocabularies, as row numbers (pairs, 2).
 
-    words: how many source words each dictionary has, known: how many of them are left. alike: how many of those in the
-    test have a translation that is written like them. shared: how many pairs of the training dictionary, `name`, were
-    left out because their source word is in the test.
+    words: number of source words of each dictionary. known: how many of them are in `pairs`. alike: number of source
+    words in the test pairs with an identical translation. shared: number of pairs of the training dictionary, `name`,
+    that were left out because their source word is in the test.
     """
 
     pairs: Mapping[str, Tensor]
@@ -369,9 +369,9 @@ class Entries:
 
 
 def entries(train: Lexicon | None, test: Lexicon, words: Sequence[Sequence[str]], *, identical: bool = True) -> Entries:
-    """Which pairs of the dictionaries two vocabularies know; a dictionary of unknown words is refused.
+    """The pairs of the dictionaries with both words in the vocabularies; a dictionary without such pairs is refused.
 
-    identical: whether pairs written alike count.
+    identical: whether to keep pairs with identical spelling.
     """
     numbers = [{word: number for number, word in enumerate(side)} for side in words]
     asked = {source.lower() for source, _ in test}
@@ -406,9 +406,9 @@ def entries(train: Lexicon | None, test: Lexicon, words: Sequence[Sequence[str]]
 def _read_lexicons(
     given: Mapping[str, Any], source: str, targets: Sequence[str], data: str | None
 ) -> dict[tuple[str, str], Lexicon]:
-    """The dictionary of every (split, target): of the files given for a split, or else one found in the data folder.
+    """The dictionary of every (split, target): from the files given for a split, or else found in the data folder.
 
-    A file belongs to the two languages in its name; one without them to the only target there is.
+    A file belongs to the two languages in its name; a file without languages in its name, to the only target.
     """
     lexicons = {}
     for split, files in given.items():

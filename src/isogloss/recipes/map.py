@@ -1,9 +1,9 @@
-"""`isogloss map`: where, layer by layer, the languages of a model meet.
+"""`isogloss map`: at which layers of a model translations are closest to each other.
 
-One pass over the text feeds everything (several where the sums of many languages would not fit). Sentences come in a
-seeded random order; the first of them, the sample, also give word vectors and are kept for retrieval, the rest only
-enter the sums CKA is made of. So memory does not grow with the text, and blocks of consecutive sentences are random
-samples, as the jackknife needs.
+The text is read once (several times if the sums of many languages do not fit into memory). Sentences are read in a
+seeded random order. The vectors of the first ones, the sample, are kept for retrieval and words; the rest only enter
+the sums from which CKA is computed. So memory does not grow with the text, and blocks of consecutive sentences are
+random samples, as the jackknife requires.
 """
 
 from collections import Counter
@@ -41,8 +41,8 @@ from isogloss.vectors.store import VectorStore
 
 METHODS = ("cosine", "centred", "csls")
 KS = (1, 5, 10)
-CHUNK_BYTES = 400_000_000  # what the vectors of one chunk may take
-SUMS_BYTES = 1_000_000_000  # what the d x d sums of CKA may take before layers are read in several passes
+CHUNK_BYTES = 400_000_000  # maximum size of the vectors of one chunk
+SUMS_BYTES = 1_000_000_000  # maximum size of the d x d sums of CKA; above it, layers are read in several passes
 WORD_MAP = "Word map"
 
 Links = dict[Pair, list[Sequence[Link]]]
@@ -54,19 +54,17 @@ def map(
     *bitext: Bitext | Corpus,
     sample: Annotated[int | str, "sentences for retrieval and words, drawn by seed; 'all' takes every one"] = 2000,
     pairs: Annotated[
-        Literal["all", "first"], "'all' pairs of languages, or 'first': the first language with each other"
+        Literal["all", "first"], "'all' pairs of languages, or 'first': the first language with each of the others"
     ] = "all",
     layers: options.Layers = None,
     pooling: Annotated[
-        Pooling, "a sentence is the mean of its tokens, that weighted by position, its last token or its first"
+        Pooling, "sentence vector: mean of the tokens, mean weighted by position, last token or first token"
     ] = "mean",
-    normed_top: Annotated[bool, "read the top layer after the model's last norm, as its head does"] = False,
-    words: Annotated[int, Option("most word pairs a pair of languages to judge words by; 0: none", least=0)] = 1000,
+    normed_top: Annotated[bool, "read the top layer after the model's final norm, as its head does"] = False,
+    words: Annotated[int, Option("most word pairs per pair of languages for word agreement; 0: none", least=0)] = 1000,
     aligner: options.Aligner = "ibm2",
-    points: Annotated[int, Option("most words a language on the word map; 0 draws none", WORD_MAP, least=0)] = 120,
-    tokens: Annotated[
-        bool, Option("draw tokens of sentences drawn by seed, not words that translate", WORD_MAP)
-    ] = False,
+    points: Annotated[int, Option("most words per language on the word map; 0: no map", WORD_MAP, least=0)] = 120,
+    tokens: Annotated[bool, Option("show tokens of randomly drawn sentences, not translated words", WORD_MAP)] = False,
     centre: Annotated[bool, Option("remove each language's mean before drawing the word map", WORD_MAP)] = True,
     tsne_perplexity: Annotated[float, Option("t-SNE's perplexity, the same at every layer", WORD_MAP, least=1)] = 15.0,
     revision: options.Revision = None,
@@ -78,8 +76,8 @@ def map(
 ) -> Work:
     """Map a model: at every layer, how close are translations? CKA, retrieval, words, with floors and intervals.
 
-    With no bitext the embedded sentences in seven languages are used. Several models read the same text, one after the
-    other, and are compared on what all of them have. Returns the table of rows.
+    Without a bitext, the embedded sentences in seven languages are used. Several models read the same text one after
+    the other, and are compared on the rows all of them have. Returns the table of rows.
 
     Example: isogloss map ./my-encoder --bitext en.txt --bitext nl.txt --languages en,nl --out runs/mine
 
@@ -95,8 +93,8 @@ def map(
         require(len(text.languages) >= 2, f"{title} has one language only ({text.languages[0]}); a map needs two")
         require(text.rows >= 4, f"{title} has {text.rows} parallel sentences; debiased CKA needs at least 4")
     hashes: dict[str, Any] = {"data": {name: text.fingerprint for name, text in texts.items()}}
-    one = cast(options.Model, model)  # of several, each is called by itself
-    stack = one if isinstance(one, Stack | Chain) else load(one, revision, dtype=dtype, device=device)
+    given = cast(options.Model, model)  # if there are several models, this function is called for each of them
+    stack = given if isinstance(given, Stack | Chain) else load(given, revision, dtype=dtype, device=device)
     if pooling == "first" and isinstance(stack, Stack) and stack.causal:
         raise InputError(f"{stack.name} is a decoder, whose first token sees no other; use --pooling last or weighted")
     if normed_top:
@@ -124,7 +122,7 @@ def map(
             if pooling in ("mean", "weighted"):
                 yield from _rows_without_sinks(reading, aligner, run)
             vocabularies.append((store, known))
-        if points and (words or tokens) and out is not None:  # a map nobody will see is not drawn
+        if points and (words or tokens) and out is not None:  # without a run folder there is no map
             if len(texts) > 1:
                 run.note(f"the word map shows {next(iter(texts))}, the first of {len(texts)} texts")
             how = {"centre": centre, "perplexity": tsne_perplexity, "seed": seed}
@@ -133,9 +131,9 @@ def map(
                 order = np.random.default_rng(seed).permutation(text.rows).tolist()
                 make = partial(choose_tokens, stack, text, order, layers=list(cuts), points=points)
             else:
-                store, found = vocabularies[0]
-                vectors = {language: store.read(f"{language}.types").numpy() for language in found.types}
-                make = partial(choose, found, vectors, points)
+                store, vocabulary = vocabularies[0]
+                vectors = {language: store.read(f"{language}.types").numpy() for language in vocabulary.types}
+                make = partial(choose, vocabulary, vectors, points)
             draw(run, make, layers=list(cuts), how=how)
 
     notes = [
@@ -153,21 +151,21 @@ def map(
 
 @dataclass(frozen=True)
 class MapReading:
-    """What is read of one bitext by a model and where it goes.
+    """How a model reads one bitext, and where vectors are stored.
 
     Args:
-        device: Where measures are computed.
-        order: The rows of the text in the seeded order.
-        sample: The first of them, whose vectors are kept and whose words are compared.
+        device: Device on which measures are computed.
+        order: Rows of the text in the seeded order.
+        sample: The first rows of `order`, whose vectors are kept and whose words are compared.
         layers: Cuts to read.
-        pairs: Pairs of languages that are compared.
+        pairs: Pairs of languages to compare.
         store: Vectors of the sample, by layer: sentences (layers, sample, width) under a language's code, means of word
             types (layers, types, width) under `LANGUAGE.types`, and under `hits.METHOD.LAYER` each sentence's share of
-            directions in which its translation was found first, (sample,). The vocabulary marks it as complete.
+            directions in which its translation ranked first, (sample,). The vocabulary marks it as complete.
         base: Coordinates that every row has: model, data and seed.
-        words: Whether words are compared, too.
-        pooling: How a sentence is made of its tokens.
-        sinks: By layer, tokens that are left out of sentences.
+        words: Whether to compare words, too.
+        pooling: How token vectors are combined into a sentence vector.
+        sinks: Tokens that are left out of sentences, by layer.
     """
 
     stack: Stack | Chain
@@ -185,9 +183,9 @@ class MapReading:
 
 
 def _rows_without_sinks(reading: MapReading, aligner: str, run: Run) -> Iterator[Sequence[Row]]:
-    """Where a few tokens rule the means of sentences: how long their states are, and all rows once more without them.
+    """Rows about attention sinks, and all rows again without them, at layers where sinks dominate the sentence means.
 
-    The text is read a second time, at these layers alone; models without such tokens cost a glance at some sentences.
+    The text is read a second time at these layers only; without sinks, only a few sentences are read.
     """
     sinks = find_sinks(reading.stack, reading.bitext.corpora, layers=reading.layers, rows=reading.order)
     if not sinks:
@@ -204,14 +202,14 @@ def _rows_without_sinks(reading: MapReading, aligner: str, run: Run) -> Iterator
     yield from _rows_of_sample(again, known, run)
 
 
-# --- the pass over the text: CKA of all sentences, links found by vectors, sentences that were cut -------------------
+# --- the pass over the text: CKA of all sentences, links found by vectors, truncated sentences -----------------------
 
 
 def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Generator[Sequence[Row], None, Vocabulary]:
     """Read the rows of the bitext in their order, the sample first, and finish the store; returns the vocabulary.
 
-    Where an earlier run finished the store there is nothing to read. Words are linked from the language most links were
-    given with, else from the first; most: word pairs of a pair of languages.
+    If an earlier run finished the store, nothing is read. The source of word links is the language with the most given
+    links, else the first language. most: maximum number of word pairs per pair of languages.
     """
     bitext, store, base, sample = reading.bitext, reading.store, reading.base, reading.sample
     if store.complete:
@@ -220,7 +218,7 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
         return Vocabulary(facts["types"], facts["surface"], known_pairs)
     width, count, total = reading.stack.width, len(reading.layers), len(reading.order)
     links: Links = {}
-    gold: Links = {}  # those that came with the bitext
+    gold: Links = {}  # links that came with the bitext
     least: dict[Pair, int] = {}
     ends = Counter(language for pair in bitext.links for language in pair)
     first = max(bitext.languages, key=lambda language: ends[language])
@@ -243,14 +241,14 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
     for language, cut in shortened.items() if not reading.sinks else ():
         rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
         note_shortened(run, len(cut), total, f"{language} in {base['data']}", reading.stack)
-    for (source, target), given_links in gold.items():  # how far the statistical aligner gets on the same sentences
+    for (source, target), given_links in gold.items():  # error of the statistical aligner on the same sentences
         sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
         with listening(silent):
             judged = alignment_error_rate(align_words(*sides, model=ALIGNERS[aligner]), given_links)
         coordinates = {**base, "unit": "word", "source": source, "target": target}
         rows.append(row("aer", judged.value, n=judged.sure, method="statistical", **coordinates))
     yield rows
-    # Only now: rows reach the disk before the mark that makes reading again needless.
+    # The mark comes last: a resumed run that finds it does not read again, so all rows must be on disk before.
     pairs = [[*pair, translations] for pair, translations in words.pairs.items()]
     store.finish({"types": words.types, "surface": words.surface, "pairs": pairs})
     return words
@@ -265,10 +263,10 @@ def _one_pass(
     shortened: Mapping[str, set[int]],
     means: dict[int, LayerMean],
 ) -> Iterator[Row]:
-    """Rows of some layers, whose sums fit into memory together.
+    """Rows of layers whose sums fit into memory together.
 
-    Fills the two arrays that are stored of each language, the sample's sentences and the means of its word types, at
-    these layers, and adds to `shortened` and `means`.
+    Fills the two stored arrays of each language, the sample's sentences and the means of its word types, at these
+    layers, and adds to `shortened` and `means`.
     """
     stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
     sums = {layer: CkaStream(pairs) for layer in layers}
@@ -276,8 +274,8 @@ def _one_pass(
     for name, known in words.types.items():
         types[name] = TypeSums(known, np.zeros((len(layers), len(known), stack.width)), exact=True)
     errors: dict[tuple[Pair, int], AER] = {}
-    # The same sentences of every language, chunk by chunk: the sample with its words, then the rest without. Words take
-    # more room, so their chunks are smaller.
+    # Read the same sentences in every language, chunk by chunk: the sample with its words, then the rest without. Words
+    # take more memory, so their chunks are smaller.
     bytes_a_row = len(layers) * stack.width * 4 * len(bitext.languages)
     for before, rows, sampled in ((0, reading.sample, True), (len(reading.sample), reading.order, False)):
         worded = sampled and reading.words
@@ -301,7 +299,7 @@ def _one_pass(
             for number, layer in enumerate(layers):
                 states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
                 sums[layer].update(states)
-            del chunks, chunk, states  # else they are held while the next are computed
+            del chunks, chunk, states  # free the memory before the next chunk is computed
     for language, type_sums in types.items():
         type_sums.write_means(stored[language][1])
     for ((source, target), layer), judged in errors.items():
@@ -309,8 +307,8 @@ def _one_pass(
         yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
     for layer in layers:
         estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
-        without = torch.tensor([each.parts for each in estimates.values()], dtype=torch.float64)  # (pairs, parts)
-        value, floor = (sum(getattr(each, name) for each in estimates.values()) for name in ("value", "floor"))
+        without = torch.tensor([cka.parts for cka in estimates.values()], dtype=torch.float64)  # (pairs, parts)
+        value, floor = (sum(getattr(cka, name) for cka in estimates.values()) for name in ("value", "floor"))
         means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
         for (source, target), cka in estimates.items():
             coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
@@ -321,9 +319,9 @@ def _one_pass(
 def _link_errors(
     sides: Sequence[Vectors], links: Sequence[Sequence[Link]], layers: list[int]
 ) -> Iterator[tuple[int, AER]]:
-    """How well the word vectors of two sides find the links that came with the bitext, at each layer of each sentence.
+    """The alignment error of links found by word vectors against those of the bitext, by layer, for each sentence.
 
-    links: those of the chunk's sentences, in their order.
+    links: links of the chunk's sentences, in their order.
     """
     for sentence, given in zip(sides[0].rows, links, strict=True):
         inside = [side.items["word"][:, 0] == sentence for side in sides]
@@ -338,7 +336,7 @@ def _link_errors(
 
 
 def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterator[Sequence[Row]]:
-    """The rows of what the pass left in the store, layer by layer, and those that compare layers."""
+    """The rows computed from the stored vectors, layer by layer, and rows that compare layers."""
     store, base, layers = reading.store, reading.base, reading.layers
     keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in reading.bitext.corpora}
     for number in range(len(layers)):
@@ -358,10 +356,10 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
 def _rows_of_layer(
     reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], keys: Mapping[str, list[str]], run: Run
 ) -> Iterator[Row]:
-    """Retrieval, word agreement and the shape of the space at one layer, from what the pass left in the store.
+    """Rows of retrieval, word agreement and the shape of the space at one layer, computed from the stored vectors.
 
-    A word agrees if its nearest neighbour in the other language is its translation, language means removed. There are
-    no rows of a layer whose last row the run has already.
+    A word agrees if its nearest neighbour in the other language, after removing language means, is its translation. A
+    layer whose last row is in the run already is skipped.
     """
     store, layer, device = reading.store, reading.layers[number], reading.device
     base = {**reading.base, "layer": layer}
@@ -391,7 +389,7 @@ def _rows_of_layer(
             store.read(f"{language}.types", number)[[both[side] for both in translations]]
             for side, language in enumerate(pair)
         ]
-        whole = ~(sides[0].isnan().any(1) | sides[1].isnan().any(1))  # a word may have been lost to cutting
+        whole = ~(sides[0].isnan().any(1) | sides[1].isnan().any(1))  # words lost by truncation are NaN
         if whole.sum() < 2:
             continue
         x, y = (side[whole] for side in sides)

@@ -1,7 +1,7 @@
-"""The model card of a model that isogloss made: README.md with metadata for the Hugging Face Hub and a few sections.
+"""Model cards: README.md with metadata for the Hugging Face Hub and a few sections.
 
-`align` and `pretrain` write one beside the weights they leave, `export` one into the folder it writes. The metadata is
-written and read by `huggingface_hub`, so that any language, licence or name is YAML that reads as it was meant (`no` is
+`align` and `pretrain` write a card beside the saved weights, `export` writes one into its folder. The metadata is
+written and read by `huggingface_hub`, so that languages, licences and names are quoted correctly in YAML (`no` is
 Norwegian, not false).
 """
 
@@ -17,9 +17,9 @@ UNITS = ("token", "word", "character")
 
 
 def model_card(title: str, body: Sequence[str], **metadata: Any) -> str:
-    """README.md of a model: the metadata, the title as a heading, and the lines of its body.
+    """The text of README.md: the metadata, the title as a heading, and the lines of the body.
 
-    metadata: fields of `huggingface_hub.ModelCardData`, such as language, license and library_name, if not empty.
+    metadata: non-empty fields of `huggingface_hub.ModelCardData`, such as language, license and library_name.
     """
     from huggingface_hub import ModelCard, ModelCardData
 
@@ -39,10 +39,10 @@ def training_card(
     languages: Sequence[str],
     licence: str | None = None,
 ) -> str:
-    """The card of a language model that a run has trained: from what it was made, how, and how far it came.
+    """The card of a language model that a run has trained.
 
-    summary: paragraphs that say what the model is. facts: how it was trained, shown as a table. text, held_out: lines
-    about the text it was trained on, and about what was measured on other text.
+    summary: paragraphs that describe the model. facts: training settings, shown as a table. text: lines about the
+    training text. held_out: lines about the evaluation on held-out text.
     """
     versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
     machine = run.facts["hardware"].items()
@@ -60,7 +60,7 @@ def training_card(
 
 
 def optimiser_facts(optimisation: Optimisation) -> str:
-    """The optimiser and its schedule in words."""
+    """A description of the optimiser and its schedule."""
     return (
         f"AdamW, rate {optimisation.rate:g}, {optimisation.warm_up} steps of warm-up, {optimisation.decay} decay, "
         f"weight decay {optimisation.weight_decay:g}, betas {optimisation.betas}, clipping at {optimisation.clip:g}"
@@ -68,23 +68,23 @@ def optimiser_facts(optimisation: Optimisation) -> str:
 
 
 def perplexity_lines(rows: Sequence[Row]) -> list[str]:
-    """Perplexity of each language at the last reading, and the step of its lowest value, if it rose after that."""
+    """Lines with the final perplexity of each language, and the step of its lowest value if it rose after that."""
     table = frame(rows)
     table = table[table["measure"] == "perplexity"].sort_values("step", kind="stable")
     if table.empty:
-        return ["None was kept."]
+        return ["No perplexity was measured."]
     lines, rising = [], []
-    for language, own in table.groupby("target", sort=False):
-        last, curve = own.groupby("unit")["value"].last(), own[own["unit"] == "character"]
+    for language, readings in table.groupby("target", sort=False):
+        last, curve = readings.groupby("unit")["value"].last(), readings[readings["unit"] == "character"]
         lines.append((str(language), *(f"{last[unit]:.2f}" if unit in last else "" for unit in UNITS)))
         lowest = curve.sort_values("value", kind="stable").iloc[0]
         if lowest["value"] < last["character"]:
             at = f"step {lowest['step']:,} ({lowest['value']:.3f} a character)"
             rising.append(f"{language} was lowest at {at} and rose from there")
     steps = table["step"].max()
-    asked = "of each token given those before it" if "causal" in set(table["method"]) else "of masked tokens"
+    predicted = "of each token given those before it" if "causal" in set(table["method"]) else "of masked tokens"
     return [
-        f"Perplexity {asked} after step {steps:,}; only per word and character do vocabularies compare.",
+        f"Perplexity {predicted} after step {steps:,}; compare different vocabularies only per word or character.",
         "",
         *markdown_table(("language", *(f"per {unit}" for unit in UNITS)), lines),
         "",
@@ -101,10 +101,10 @@ def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[s
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """The metadata of a card; none where there is no card, or one that cannot be read."""
+    """The metadata of a card; empty if there is no card or it cannot be read."""
     from huggingface_hub import metadata_load
 
     try:
         return dict(metadata_load(path) or {}) if path.is_file() else {}
-    except Exception:  # a damaged card is no card; the parser of its YAML has errors of its own
+    except Exception:  # a damaged card counts as missing; the YAML parser raises errors of many types
         return {}

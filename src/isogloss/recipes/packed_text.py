@@ -1,7 +1,7 @@
-"""Text for pretraining, packed: a tokenizer for each language and its text as token ids on disk.
+"""Packed text for pretraining: a tokenizer for each language and its text as token ids on disk.
 
-Packed text is a folder of its own: `streams.json` says what it was made from, `tokenizers/` and the arrays beside it
-are all that training needs. So text can be packed on one machine and trained on another that never sees it.
+Packed text is a folder: `streams.json` records what it was made from, and training needs only `tokenizers/` and the
+arrays beside it. So text can be packed on one machine and used for training on another without the original files.
 """
 
 import hashlib
@@ -35,12 +35,12 @@ PIECES: dict[str, tuple[str, Any]] = {
     "size": ("vocabulary", 32_000),
     "lowercase": ("lowercase", False),
 }
-"""What decides the pieces of a text, by its name in `streams.json`: the option, and its usual value."""
+"""Settings of the tokenizer that packed text depends on, by name in `streams.json`: the option and its default."""
 
 
 @dataclass(frozen=True)
 class PackedText:
-    """What training reads: a tokenizer, training ids and held-out ids for each language, and what they came from."""
+    """A tokenizer, training ids and held-out ids for each language, and the facts recorded in `streams.json`."""
 
     tokenizers: Mapping[str, Any]
     train: Mapping[str, Stream]
@@ -55,15 +55,15 @@ class PackedText:
 
 @dataclass(frozen=True, kw_only=True)
 class TextSource:
-    """Where the text of a pretraining comes from: files that are packed, or a folder of packed text."""
+    """The source of text for pretraining: files to pack, or a folder of packed text."""
 
-    texts: Texts  # the files of each language; empty where packed text is read
+    texts: Texts  # the files of each language; empty if packed text is read
     evaluate: Texts  # files of held-out text by language
-    streams: Path | None  # the folder of packed text; None for one that goes with the run
-    share: float  # of the paragraphs, by their hash, held out where `evaluate` names no files
-    tokenizer: Mapping[str, Any]  # arguments of `train_tokenizers`, or {"folder": ...} for one that exists
-    dictionaries: Mapping[str, Dictionary]  # by which words are replaced, for extra anchors
-    seed: int  # of those replacements
+    streams: Path | None  # the folder of packed text; None for a temporary folder of the run
+    share: float  # share of the paragraphs held out by their hash, if `evaluate` names no files
+    tokenizer: Mapping[str, Any]  # arguments of `train_tokenizers`, or {"folder": ...} for an existing tokenizer
+    dictionaries: Mapping[str, Dictionary]  # for extra anchors, which replace words
+    seed: int  # seed of those replacements
 
     @property
     def languages(self) -> list[str]:
@@ -71,7 +71,7 @@ class TextSource:
         return list(self.texts) if self.texts else list(read_packed_facts(cast(Path, self.streams))["text"])
 
     def check(self, *, spaces: str, anchors: str, separate: str) -> None:
-        """Refuse options that do not go together, before a byte of the text is read."""
+        """Refuse options that contradict each other, before any text is read."""
         if not self.texts and self.streams is None:
             raise InputError("--text is missing: give LANG=FILE for each language, or --streams with packed text")
         if self.streams is not None and self.streams.is_file():
@@ -85,7 +85,7 @@ class TextSource:
             raise InputError("--anchors and --separate are about what languages share; the text has one language only")
         if self.texts and anchors == "extra" and not self.dictionaries:
             raise InputError("--anchors extra needs --lexicon SOURCE-TARGET=FILE")
-        if not self.texts:  # of packed text the pieces are decided, and how languages share them
+        if not self.texts:  # packed text has a fixed vocabulary, which languages share in a fixed way
             facts = read_packed_facts(cast(Path, self.streams))
             packed, extra = facts["tokenizer"], "extra anchors" in facts
             if len(languages) > 1 and (packed.get("spaces", "joint"), extra) != (spaces, anchors == "extra"):
@@ -103,9 +103,9 @@ class TextSource:
             raise InputError(f"--lexicon has words of {', '.join(foreign)}, of which there is no text")
 
     def facts(self) -> dict[str, Any]:
-        """What tells this text from any other: hashes of every file, and the options it is packed with.
+        """Facts that identify this text: the hash of every file, and the options it is packed with.
 
-        Packed text brings its own.
+        For packed text these are the recorded facts.
         """
         if not self.texts:
             return read_packed_facts(cast(Path, self.streams))
@@ -117,7 +117,7 @@ class TextSource:
         return facts
 
     def packed(self, scratch: Path, facts: Mapping[str, Any]) -> PackedText:
-        """The packed text, made if it is not there yet; facts: what `facts` gave, kept in `streams.json`."""
+        """Open the packed text, packing it first if necessary; facts: from `facts`, recorded in `streams.json`."""
         if not self.texts:
             return open_packed(cast(Path, self.streams))
         folder = self.streams or scratch / "streams"
@@ -132,7 +132,7 @@ class TextSource:
         record = json.dumps(dict(facts), indent=2, ensure_ascii=False) + "\n"
         made = folder / "tokenizers"
         if made.is_dir():
-            # Packing was begun here and not finished: what there is may be of other text.
+            # Packing was interrupted here; the existing files may come from other text.
             with readable(made / "made.json", "cannot be read", f"remove {made}, and the text is packed again"):
                 _refuse_other(folder, json.loads((made / "made.json").read_text(encoding="utf-8")), facts)
         else:
@@ -161,7 +161,7 @@ class TextSource:
             size = sum(path.stat().st_size for path in files)
             for part, text in parts.items():
                 path = folder / f"{part}.{language}.npy"
-                if not (path.is_file() and path.with_suffix(".json").is_file()):  # unless an earlier attempt made it
+                if not (path.is_file() and path.with_suffix(".json").is_file()):  # an earlier attempt may have made it
                     with nullcontext() if part == "train" else listening(silent):
                         pack(tokenizers[language], text, path, language=language, total=size)
         write_text(folder / RECORD, record)
@@ -169,7 +169,7 @@ class TextSource:
 
 
 def repeat_files(texts: Texts, given: Sequence[str] | str | None) -> dict[str, list[Path]]:
-    """The same files, some of them several times or not at all: `PATTERN=N` for every file whose name fits.
+    """Repeat or drop files of each language: `PATTERN=N` takes every file whose name matches N times.
 
     >>> repeat_files({"nl": [Path("laws.nl.txt"), Path("help.nl.txt")]}, ["help.*=2"])
     {'nl': [PosixPath('laws.nl.txt'), PosixPath('help.nl.txt'), PosixPath('help.nl.txt')]}
@@ -190,7 +190,7 @@ def repeat_files(texts: Texts, given: Sequence[str] | str | None) -> dict[str, l
 def tokenizer_options(
     tokenizer: str, size: int, *, spaces: str, exponent: float, lowercase: bool, length: int
 ) -> dict[str, Any]:
-    """The arguments of `train_tokenizers`, or the folder of a tokenizer that exists."""
+    """The arguments of `train_tokenizers`, or the folder and hash of an existing tokenizer."""
     if tokenizer in ("wordpiece", "unigram"):
         refuse_small(size)
         how = {"spaces": spaces, "exponent": exponent, "lowercase": lowercase, "max_length": length}
@@ -198,14 +198,14 @@ def tokenizer_options(
     folder = Path(tokenizer)
     require(folder.is_dir(), f"--tokenizer takes wordpiece, unigram or the folder of a tokenizer, not {tokenizer!r}")
     require(spaces == "joint", "--tokenizer FOLDER is one tokenizer for all; it goes with joint vocabularies only")
-    digest = hashlib.sha256()  # of its pieces and its settings: what tells it from another in the same folder
+    digest = hashlib.sha256()  # identifies the tokenizer even if the folder gets another one
     for path in (folder / "tokenizer.json", folder / "tokenizer_config.json"):
         digest.update(path.read_bytes() if path.is_file() else b"")
     return {"folder": tokenizer, "sha256": digest.hexdigest()}
 
 
 def open_packed(folder: Path, facts: Mapping[str, Any] | None = None) -> PackedText:
-    """Text that was packed into a folder; with `facts`, only if it was made from the same text in the same way."""
+    """Open a folder of packed text; with `facts`, refuse it if it was made from other text or with other options."""
     known = read_packed_facts(folder)
     if facts is not None:
         _refuse_other(folder, known, facts)
@@ -217,7 +217,7 @@ def open_packed(folder: Path, facts: Mapping[str, Any] | None = None) -> PackedT
 
 
 def read_packed_facts(folder: Path) -> dict[str, Any]:
-    """What `streams.json` says the packed text was made from."""
+    """The facts about packed text that `streams.json` records."""
     path = folder / RECORD
     require(path.is_file(), f"{folder} holds no packed text: it has no streams.json; give --text to make it")
     with readable(path, "cannot be read", "pack the text again"):
@@ -227,16 +227,16 @@ def read_packed_facts(folder: Path) -> dict[str, Any]:
 
 
 def word_starts(tokenizer: Any) -> torch.Tensor:
-    """Which pieces begin a word, (vocabulary,) bool: all but those that go on after `##`, or letters without `▁`.
+    """Whether each token begins a word, (vocabulary,) bool; false for `##` and, with `▁`, for letters without it.
 
-    An ideograph begins a word always: Chinese has no spaces, and a whole clause would be masked as one word.
+    Ideographs always begin a word: Chinese has no spaces, and a whole clause would otherwise be masked as one word.
     """
     pieces = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
     spaced = any(piece.startswith("▁") for piece in pieces)
     if not spaced and not any(piece.startswith("##") for piece in pieces):
         raise InputError("--whole-words needs a tokenizer whose pieces show where words begin, by ▁ or ##")
 
-    # After a piece with `▁`, one that begins with a letter, or a mark on one, belongs to the word before it.
+    # With `▁`, a token that begins with a letter or a combining mark continues the word before it.
     letters = {piece[:1] for piece in pieces if spaced and not piece[:1].isdigit()}
     continuing = {letter for letter in letters if spans(f"a{letter}", "en") == [(0, 2)]}
     return ~torch.tensor([piece.startswith("##") or piece[:1] in continuing for piece in pieces])
@@ -248,7 +248,7 @@ def _refuse_other(folder: Path, known: Mapping[str, Any], facts: Mapping[str, An
 
 
 def _read_tokenizers(folder: Path, languages: Sequence[str]) -> dict[str, Any]:
-    """A tokenizer a language from its own folder below, or one for all."""
+    """The tokenizer of each language from its subfolder, or one joint tokenizer."""
     folders = {language: folder / language if (folder / language).is_dir() else folder for language in languages}
     tokenizers = {path: _read_tokenizer(path) for path in dict.fromkeys(folders.values())}
     return {language: tokenizers[folders[language]] for language in languages}

@@ -1,7 +1,7 @@
-"""`isogloss pretrain`: a language model of one's own, of one language or many, from plain text.
+"""`isogloss pretrain`: pretrain a language model on plain text of one or many languages.
 
-Text is packed once into token ids on disk; training takes streams of a fixed length from them, so nothing is padded
-and memory does not grow with the text. What languages share is an option: vocabulary, embeddings, layers.
+Text is packed once into token ids on disk. Training reads sequences of a fixed length from them, so nothing is padded
+and memory does not grow with the text. Options control what languages share: vocabulary, embeddings, layers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,60 +33,60 @@ from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.sharing import Languages, build, parse, save, stack_of
 
-MASK_SHARE = 0.15  # of the tokens, as in BERT
-LEAST_HELD_OUT = 64  # tokens of held-out text that perplexity is worth measuring on
+MASK_SHARE = 0.15  # share of the tokens to predict, as in BERT
+LEAST_HELD_OUT = 64  # with fewer tokens of held-out text, perplexity is not measured
 SPACES = {
     "joint": ", of all languages together",
-    "union": ", a tokenizer each; pieces spelled alike are one",
-    "prefix": ", a tokenizer each; no piece is shared",
-    "own": " each, a tokenizer and embeddings for every language",
+    "union": ", one tokenizer per language; identical tokens are shared",
+    "prefix": ", one tokenizer per language; no tokens are shared",
+    "own": " per language, with separate tokenizers and embeddings",
 }
 
 
 @recipe.recipe
 def pretrain(
     text: Annotated[
-        LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once a language; or a folder of *.LANG.txt"
+        LanguageFiles | str | Path | None, "LANG=FILE[,FILE], once per language; or a folder of *.LANG.txt"
     ] = None,
     *bitext: Bitext | Corpus,
-    repeat: Annotated[list[str] | str | None, "PATTERN=N: text of files named so is taken N times; 0: never"] = None,
+    repeat: Annotated[list[str] | str | None, "PATTERN=N: use matching files of --text N times; 0: not at all"] = None,
     streams: Annotated[str | None, "folder for packed text: made from --text, or read if there is no --text"] = None,
     evaluate: Annotated[LanguageFiles | None, "held-out text as LANG=FILE or a folder; default: --held-out"] = None,
-    held_out: Annotated[recipe.Share, "share of the paragraphs, by their hash, kept for evaluation"] = 0.02,
+    held_out: Annotated[recipe.Share, "share of the paragraphs held out for evaluation, by their hash"] = 0.02,
     tokenizer: Annotated[str, "wordpiece, unigram, or the folder of a tokenizer"] = "wordpiece",
-    vocabulary: Annotated[int, "pieces; of each language with --vocabularies separate"] = 32_000,
+    vocabulary: Annotated[int, "vocabulary size; per language with --vocabularies separate"] = 32_000,
     vocabularies: Annotated[
-        Literal["joint", "separate"], "joint, or separate: one tokenizer a language, equal pieces shared"
+        Literal["joint", "separate"], "joint, or separate: one tokenizer per language, identical tokens shared"
     ] = "joint",
-    lowercase: Annotated[bool, "fold upper and lower case"] = False,
+    lowercase: Annotated[bool, "lowercase the text"] = False,
     anchors: Annotated[
-        Literal["default", "none", "extra"], "default; none: no piece is shared; extra: words replaced from --lexicon"
+        Literal["default", "none", "extra"], "default; none: no token is shared; extra: words replaced from --lexicon"
     ] = "default",
-    lexicon: Annotated[list[str] | str | None, "for --anchors extra: SOURCE-TARGET=FILE, word pairs"] = None,
+    lexicon: Annotated[list[str] | str | None, "word pairs for --anchors extra, SOURCE-TARGET=FILE"] = None,
     separate: Annotated[str, "what languages do not share: nothing, embeddings, 1-3, embeddings+1-3"] = "nothing",
     architecture: Annotated[
         str,
-        "family of the encoder: modernbert, bert, roberta, ...; or llama, a decoder, which predicts every next token",
+        "model family: modernbert, bert, roberta, ... for masked LMs; llama for a decoder, trained as a causal LM",
     ] = "modernbert",
     depth: Annotated[int, Option("number of layers", least=1)] = 12,
     width: Annotated[int, Option("width of the hidden states", least=1)] = 384,
     heads: Annotated[int, Option("attention heads", least=1)] = 6,
     feedforward: Annotated[
-        int | None, Option("width inside the layers; default 4 times the width, 8/3 where gated", least=1)
+        int | None, Option("width of the feed-forward layers; default 4 times the width, 8/3 if gated", least=1)
     ] = None,
-    dropout: Annotated[float, Option("dropout everywhere", least=0, below=1)] = 0.0,
+    dropout: Annotated[float, Option("dropout probability in all layers", least=0, below=1)] = 0.0,
     config: Annotated[str | None, "JSON file with further fields of the configuration"] = None,
     rows: Annotated[
         Literal["streams", "texts", "pairs"],
-        "streams: running text, cut anywhere; texts: one paragraph a row; pairs: its two halves, as in BERT",
+        "streams: running text, cut anywhere; texts: one paragraph per row; pairs: its two halves, as in BERT",
     ] = "streams",
-    next_sentence: Annotated[bool, "with --rows pairs: half are no neighbours, and which is learned too"] = False,
+    next_sentence: Annotated[bool, "with --rows pairs: next-sentence prediction, as in BERT"] = False,
     length: Annotated[int, Option("tokens in a row, at most", least=8)] = 128,
     batch: Annotated[recipe.PositiveInt, "rows in a batch, over all processes"] = 512,
-    steps: Annotated[recipe.NonNegativeInt, "updates; 0 leaves a random encoder"] = 10_000,
-    exponent: Annotated[recipe.NonNegativeFloat, "a language is drawn in proportion to its size to this power"] = 0.7,
+    steps: Annotated[recipe.NonNegativeInt, "updates; 0 saves a randomly initialised model"] = 10_000,
+    exponent: Annotated[recipe.NonNegativeFloat, "sample languages in proportion to size to this power"] = 0.7,
     mask_share: Annotated[recipe.PositiveShare, "share of the tokens to predict"] = MASK_SHARE,
-    whole_words: Annotated[bool, "mask the pieces of a word together"] = False,
+    whole_words: Annotated[bool, "mask all tokens of a word together"] = False,
     rate: training_options.Rate = 1e-3,
     warm_up: training_options.WarmUp = 0.05,
     decay: training_options.DecayName = "linear",
@@ -99,9 +99,9 @@ def pretrain(
     keep_checkpoints: Annotated[recipe.PositiveInt, Option("checkpoints kept", SCHEDULE)] = 1,
     compiled: training_options.Compiled = "auto",
     save_dtype: Annotated[
-        Literal["float32", "float16"], "numbers the finished model is stored in: float32 or float16"
+        Literal["float32", "float16"], "data type of the saved weights: float32 or float16"
     ] = "float32",
-    licence: Annotated[str | None, "licence for the model's card"] = None,
+    licence: Annotated[str | None, "licence named in the model card"] = None,
     seed: recipe.Seed = 0,
     device: recipe.Device = "auto",
     dtype: training_options.TrainDtype = None,
@@ -110,14 +110,14 @@ def pretrain(
 ) -> recipe.Work:
     """Pretrain a masked language model, or a decoder, on plain text of one or many languages.
 
-    Perplexity on held-out text and retrieval on parallel sentences are measured while it trains.
+    Perplexity on held-out text and retrieval on parallel sentences are measured during training.
 
     Example: isogloss pretrain --text en=en.txt --text nl=nl.txt --depth 6 --width 256 --heads 4 --out runs/mine
     """
     hardware, sharing = choose_device(device), parse(separate)
     if anchors == "extra" and (vocabularies == "separate" or not sharing.embeddings):
         raise InputError("--anchors extra puts words of one language into another, so they need one joint vocabulary")
-    # How languages share the pieces of their vocabularies, in the words of `SPACES`:
+    # How languages share the tokens of their vocabularies, a key of `SPACES`:
     spaces = "joint" if vocabularies == "joint" else "union"
     if not sharing.embeddings or anchors == "none":
         spaces = "prefix" if sharing.embeddings else "own"
@@ -186,7 +186,7 @@ def pretrain(
             masked |= {"tokens": length * micro_batch if micro_batch else None}  # as many rows as in training
             probes.append(perplexity_probe(of_languages, held_out, **masked))
         if parallel:
-            stacks = {code: stack_of(models, code, own, "the model in training") for code, own in tokenizers.items()}
+            stacks = {code: stack_of(models, code, text, "the model in training") for code, text in tokenizers.items()}
             probes.append(retrieval_probe(stacks.__getitem__, parallel, **reading))
         export = partial(save, models, tokenizers, half=save_dtype == "float16")
         checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint, keep=keep_checkpoints)
@@ -206,9 +206,9 @@ def pretrain(
 
 
 def special_tokens(packed: PackedText, rows: str, *, causal: bool) -> Borders:
-    """The special tokens around one text and around two, none for streams; a tokenizer without is refused.
+    """The special tokens around one text and around two, empty for streams.
 
-    So is one without a mask, unless the model is a decoder (`causal`).
+    A tokenizer without them is refused, and one without a mask token unless the model is a decoder (`causal`).
     """
     tokenizers = list(packed.tokenizers.values())
     masks_words = all(pieces.mask_token_id is not None for pieces in tokenizers)
@@ -235,9 +235,9 @@ def write_cards(
     whole_words: bool,
     licence: str | None,
 ) -> None:
-    """Write README.md into every model folder at or below `folder`: one, or one a language.
+    """Write README.md into every model folder at or below `folder`: one, or one per language.
 
-    feed: batch, length, exponent, share and frame, the arguments of `language_modelling` that say what a step reads.
+    feed: the arguments batch, length, exponent, share and frame of `language_modelling`.
     """
     models, settings = cast(Languages, training.model), training.settings
     losses = [reading["value"] for reading in run.rows if reading["measure"] == "loss"]
@@ -257,7 +257,7 @@ def write_cards(
     vocabulary += ", extra anchors" if "extra anchors" in packed.facts else ""
     causal = trainable_family(next(iter(models.models.values())).config).kind == "decoder"
     predicted = f"{feed['share']:.0%}, of them 80% masked, 10% random, 10% as they are"
-    predicted = "every token, from those before it" if causal else predicted + ("; words whole" if whole_words else "")
+    predicted = "every token, from those before it" if causal else predicted + ("; whole words" if whole_words else "")
     facts = {
         "weights": sum(weight.numel() for weight in models.models.parameters()),
         "vocabulary": vocabulary,
@@ -272,7 +272,7 @@ def write_cards(
         "seed": settings.seed,
     }
     if models.next_sentence is not None:
-        facts["next sentence"] = "learned besides, from pairs half of which are no neighbours; its head is not kept"
+        facts["next sentence"] = "also trained, on pairs half of which do not belong together; its head is not saved"
     table = []
     for language, stream in packed.train.items():
         files, held = packed.facts["text"][language], packed.held_out.get(language)

@@ -1,4 +1,4 @@
-"""What a recipe is: ONE typed function that is a command, a Python call and the arguments a run records.
+"""Recipes: ONE typed function defines a command, a Python function and the arguments that a run records.
 
     @recipe
     def map(model: Model = "mini", *bitext: Bitext | Corpus, sample: Annotated[int, "sentences ..."] = 2000,
@@ -7,13 +7,13 @@
         ...  # check every argument
         return Work(name, rows, hashes)
 
-The function checks what it was given and returns `Work`: what will be measured, and a generator of rows. `@recipe`
-turns it into a function with the same parameters that does the work in a run folder and returns the table. The command
-line is made from the same signature, so `help(ig.map)`, `isogloss map --help` and `run.json` agree. Arguments are
-recorded in one form, however they were given, and text in memory by its languages and its hash: a run that was begun
-by the command is resumed from Python and the other way round.
+The function checks its arguments and returns `Work`, which has a generator of rows. `@recipe` turns it into a function
+with the same parameters that does the work in a run folder and returns the table. The command line is built from the
+same signature, so `help(ig.map)`, `isogloss map --help` and `run.json` agree. Arguments are recorded in one form,
+however they were given, and text in memory is recorded by its languages and its hash. So a run that was started by the
+command can be resumed from Python, and vice versa.
 
-The options that several recipes share are written once: here, and those of training in `training_options`.
+Options that several recipes share are defined here, and options of training in `training_options`.
 """
 
 import hashlib
@@ -55,13 +55,13 @@ Hashes = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Work:
-    """Checked work of a recipe: `rows(run)` yields rows, a few at a time.
+    """The work of a recipe after its arguments were checked: `rows(run)` yields lists of rows.
 
     Args:
-        model: What tables call the model.
-        rows: The work itself; the run appends what it yields, and a resumed run tells it what is there already.
-        hashes: Of model and data; a function `hashes()` where they take long.
-        notes: Sentences that the reader of the run should see.
+        model: The model's name in the table.
+        rows: Yields the rows, which are appended to the run; a resumed run knows which rows it has already.
+        hashes: Hashes of model and data, or a function that computes them if that takes long.
+        notes: Sentences shown to readers of the run.
         depth: The model's number of blocks.
     """
 
@@ -74,21 +74,21 @@ class Work:
 
 @dataclass(frozen=True)
 class Option:
-    """What an annotation says of a parameter beside its type.
+    """The annotation of a parameter in addition to its type.
 
     Args:
-        help: What the command line's help says of it.
-        panel: The section of the help that it stands in.
-        recorded: Whether a run records it; where a shared folder lies, for instance, changes no row.
-        hidden: Whether neither the command's help nor that of the function shows it: for papers alone.
-        several: Whether the command takes several models, each with a run of its own and all of them in one table.
-        least: The smallest value allowed, which must be finite then.
-        above: A value must be greater than this.
-        below: A value must be smaller than this; goes with `least` or `above`.
-        choices: The values allowed, where they are words; those of a `Literal`.
-        kind: The type that the command line reads: one value, a text, or a text given several times. `option_of` sets
+        help: Help text of the option.
+        panel: Section of the help that lists the option.
+        recorded: Whether a run records it; the path of a shared folder, for instance, does not affect any row.
+        hidden: Whether it is hidden in the help of the command and of the function, since only papers use it.
+        several: Whether the command takes several models, each with its own run and all of them in one table.
+        least: Smallest allowed value; the value must then also be finite.
+        above: Lower bound, exclusive.
+        below: Upper bound, exclusive; needs `least` or `above`.
+        choices: Allowed values, if they are words; those of a `Literal`.
+        kind: Type of the option on the command line: one value, a text, or a text given several times. `option_of` sets
             it from the annotation.
-        default: The parameter's default, `inspect.Parameter.empty` where it has none.
+        default: The parameter's default, `inspect.Parameter.empty` if it has none.
     """
 
     help: str = ""
@@ -104,7 +104,7 @@ class Option:
     default: Any = inspect.Parameter.empty
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse a value outside the limits, named the way the command line spells it; None is not checked."""
+        """Raise InputError for a value outside the limits; name: as spelt on the command line. None is not checked."""
         option, low = f"--{name.replace('_', '-')}", self.least if self.above is None else self.above
         if value is None:
             return
@@ -121,17 +121,17 @@ class Option:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe as others use it: `check(...)` checks the arguments and returns the work, `call(...)` does the work.
+    """A recipe: `check(...)` checks the arguments and returns the work, `call(...)` does the work.
 
-    `run` does it for the options of a job or of its command.
+    `run` does the work for the options of a job or of the command.
 
     Args:
-        name: The command.
-        check: The function that checks its arguments.
-        call: The function that does the work and returns the table.
-        options: What each parameter of the function declares.
-        parameters: What a job or the command can set: the same without the options of the run folder, and with the
-            options that name parallel text in place of the text itself.
+        name: Name of the command.
+        check: Checks the arguments and returns the work.
+        call: Does the work and returns the table.
+        options: The option of each parameter of the function.
+        parameters: The options of a job or the command: `options` without those of the run folder, and with options
+            that name parallel text instead of the text itself.
     """
 
     name: str
@@ -147,10 +147,10 @@ class Recipe:
 
 
 def recipe(function: Callable[P, Work]) -> Callable[P, pd.DataFrame]:
-    """Make a function that checks arguments and returns `Work` into one that does the work and returns the table.
+    """Turn a function that checks arguments and returns `Work` into one that does the work and returns the table.
 
-    The work is done in the folder `out`, or in one that is removed afterwards. A mistake found before anything was
-    measured leaves no folder behind; anything later leaves one that `resume` goes on with.
+    The work is done in the folder `out`, or in a temporary one. An error before the first row leaves no folder behind;
+    a run that fails later can be resumed with `resume`.
     """
     signature, options = inspect.signature(function), options_of(function)
     parameters = {name: option for name, option in options.items() if name not in ("bitext", *RUN_OPTIONS)}
@@ -204,32 +204,32 @@ def _known(hashes: Hashes | Callable[[], Hashes]) -> Hashes:
 
 
 def _work_of_models(chosen: Recipe, bound: inspect.BoundArguments) -> Work:
-    """The work of a call with several models: each is a run in the folder `jobs`, and the rows of all are one table.
+    """The work of a call with several models: each has a run in the folder `jobs`, and one table has all rows.
 
-    A model is loaded to be checked, and again when it is its turn, so that there is never more than one in memory.
+    Each model is loaded twice, to check the arguments and to do its work, so that only one is in memory at a time.
     """
     calls: dict[str, inspect.BoundArguments] = {}
     hashes: dict[str, Hashes] = {}
     models, out = bound.arguments["model"], bound.arguments.get("out")
     for model in models:
-        own = copy(bound)
-        own.arguments = {**bound.arguments, "model": model}
-        work = chosen.check(*own.args, **own.kwargs)
+        call = copy(bound)
+        call.arguments = {**bound.arguments, "model": model}
+        work = chosen.check(*call.args, **call.kwargs)
         if len(models) == 1:
             return work
         name = re.sub(NO_FILE_NAME, "-", work.model)
         require(name not in calls, f"two models are called {work.model}; rename the folder of one, to tell them apart")
-        calls[name], hashes[work.model] = own, _known(work.hashes)
-        del work  # which holds the model
+        calls[name], hashes[work.model] = call, _known(work.hashes)
+        del work  # frees the model
     require(calls, "the list of models is empty; name at least one")
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         facts = {}
-        for name, own in calls.items():
+        for name, call in calls.items():
             folder = run.folder / "jobs" / name
             if out is not None:
-                own.arguments |= {"out": folder, "resume": (folder / "run.json").is_file()}
-            yield records(chosen.call(*own.args, **own.kwargs))
+                call.arguments |= {"out": folder, "resume": (folder / "run.json").is_file()}
+            yield records(chosen.call(*call.args, **call.kwargs))
             if out is not None and run.writes:
                 facts[name] = read_facts(folder)
                 run.facts["jobs"] = {"finished": list(facts)}
@@ -239,20 +239,20 @@ def _work_of_models(chosen: Recipe, bound: inspect.BoundArguments) -> Work:
 
 
 def note_all(run: Run, facts: Mapping[str, Mapping[str, Any]]) -> None:
-    """Keep the notes of several runs, by name: those of all of them once, any other behind the name of its run."""
-    for name, own in facts.items():
-        for sentence in own["notes"]:
-            shared = all(sentence in others["notes"] for others in facts.values())
-            run.note(sentence if shared else f"{name}: {sentence}")
+    """Add the notes of several runs, by name: a note that all runs have once, others with the name of their run."""
+    for name, record in facts.items():
+        for note in record["notes"]:
+            shared = all(note in other["notes"] for other in facts.values())
+            run.note(note if shared else f"{name}: {note}")
 
 
 def hidden(help_text: str) -> Option:
-    """A parameter that reproductions of papers alone give: the command takes it, and its help does not show it."""
+    """An option for reproductions of papers: the command accepts it, but its help does not show it."""
     return Option(help_text, RARE, hidden=True)
 
 
 def find_recipe(name: str) -> Recipe:
-    """The recipe of this name, which is that of its module."""
+    """The recipe of this name, which is also the name of its module."""
     require(name in RECIPES, f"there is no recipe {name!r}; there is {', '.join(RECIPES)}")
     module = importlib.import_module(f"isogloss.recipes.{name}")
     return cast(Recipe, getattr(module, name).recipe)
@@ -261,14 +261,14 @@ def find_recipe(name: str) -> Recipe:
 # --- options that recipes share --------------------------------------------------------------------------------------
 
 OPTIMISER, SCHEDULE, COMPUTE, RUN, RARE = "Optimiser", "Schedule", "Compute", "Run folder", "Rarely needed"
-LOOKED_AT, MANY_UNKNOWN = 1_000, 0.05  # sentences of a text that `unknown_notes` looks at; share of their tokens
+LOOKED_AT, MANY_UNKNOWN = 1_000, 0.05  # for `unknown_notes`: sentences that are tokenised, and share of their tokens
 RUN_OPTIONS = ("out", "resume")
-NO_FILE_NAME = r"[^\w.+-]+"  # what stands in names of models or in values, and not in those of folders
+NO_FILE_NAME = r"[^\w.+-]+"  # characters of model names or values that are replaced in names of folders
 
 Model = str | Path | Stack | Chain
 Models = Annotated[Model | Sequence[Model], Option(several=True)]
 LanguageFile = str | Mapping[str, Any]  # one language: LANG=FILE[,FILE], or its files by its code
-LanguageFiles = list[str] | Sequence[str] | Mapping[str, Any]  # LANG=FILE[,FILE] once a language, or files by language
+LanguageFiles = list[str] | Sequence[str] | Mapping[str, Any]  # LANG=FILE[,FILE] per language, or files by language
 
 # Numbers with limits: `Annotated[PositiveInt, "updates between scores"]` is a parameter with its help.
 PositiveInt = Annotated[int, Option(least=1)]
@@ -281,7 +281,7 @@ PositiveShare = Annotated[float, Option(above=0, below=1)]
 Revision = Annotated[str | None, Option("revision of a model on the hub", RARE)]
 Layers = Annotated[str | Sequence[int] | None, "cuts to read, as in 0,4,8-12; default all"]
 Aligner = Annotated[
-    Literal["ibm2", "fast_align"], "how words are linked where no links are given: IBM model 2, or as fast_align does"
+    Literal["ibm2", "fast_align"], "statistical aligner for text without word links: IBM model 2, or as in fast_align"
 ]
 Seed = Annotated[
     int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0, below=2**63)
@@ -293,13 +293,13 @@ Dtype = Annotated[
     Option("float32, bfloat16, float16, int8 or int4; default float32 on a CPU, else bfloat16", COMPUTE),
 ]
 Out = Annotated[str | Path | None, Option("run folder; default runs/NAME", RUN)]
-Resume = Annotated[bool, Option("go on with a run that was stopped", RUN)]
+Resume = Annotated[bool, Option("resume an unfinished run", RUN)]
 
 
 def option_of(annotation: Any, default: Any = inspect.Parameter.empty) -> Option:
-    """What an annotation declares of a parameter, with the type that the command line reads for it.
+    """The option that an annotation declares, including its type on the command line.
 
-    Limits come from the types of numbers above, choices from `Literal`, help from the annotation's own note.
+    Limits come from the number types above, choices from `Literal`, and help from the annotation's text.
 
     >>> option_of(Annotated[int | str, "how many"]).kind, option_of(list[str] | Bitext | None).kind
     (<class 'str'>, list[str] | None)
@@ -326,24 +326,24 @@ def option_of(annotation: Any, default: Any = inspect.Parameter.empty) -> Option
 
 
 def _without_notes(annotation: Any) -> tuple[Any, ...]:
-    """The type that is annotated, then its notes."""
+    """The annotated type, then its metadata."""
     return get_args(annotation) if get_origin(annotation) is Annotated else (annotation,)
 
 
 def options_of(function: Callable[..., Any]) -> dict[str, Option]:
-    """What the parameters of a function declare, by name."""
+    """The options of a function's parameters, by name."""
     parameters = inspect.signature(function).parameters.values()
     return {parameter.name: option_of(parameter.annotation, parameter.default) for parameter in parameters}
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any]) -> None:
-    """Refuse the first argument that is outside the limits which the function's annotation of it declares."""
+    """Raise InputError for the first argument outside the limits declared by its annotation."""
     for name, option in options_of(function).items():
         option.check(name, given.get(name))
 
 
 def recorded_arguments(options: Mapping[str, Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of a call as `run.json` keeps them: the same whether they came from Python or the command line."""
+    """The arguments of a call as recorded in `run.json`: the same from Python and from the command line."""
     return {
         name: _recorded(
             value, several=name == "bitext" or list[str] in (options[name].kind, *get_args(options[name].kind))
@@ -354,7 +354,7 @@ def recorded_arguments(options: Mapping[str, Option], given: Mapping[str, Any]) 
 
 
 def _recorded(value: Any, *, several: bool = False) -> Any:
-    """A value as `run.json` keeps it: a list where the option can be given several times, else a number or text."""
+    """A value as recorded in `run.json`: a list if the option can be given several times, else a number or text."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Bitext | Corpus):
@@ -376,10 +376,10 @@ def _recorded(value: Any, *, several: bool = False) -> Any:
 
 
 def model_name(given: str | Path) -> str:
-    """What tables call a model: its folder or file by name, for `RUN/model` and `RUN/model/nl` the run, or the hub id.
+    """The name of a model in tables: its folder or file, the run for `RUN/model` and `RUN/model/nl`, or the hub id.
 
-    One that was kept while it was tuned, `RUN/models/last-6-seed-0/step-500`, is `RUN/last-6-seed-0/step-500`, and the
-    best of a plan, `RUN/checkpoints/last-6-seed-0/best`, is `RUN/last-6-seed-0/best`.
+    A model saved during fine-tuning, `RUN/models/last-6-seed-0/step-500`, is `RUN/last-6-seed-0/step-500`, and the best
+    model of a plan, `RUN/checkpoints/last-6-seed-0/best`, is `RUN/last-6-seed-0/best`.
 
     >>> model_name("bert-base-cased")
     'bert-base-cased'
@@ -398,7 +398,7 @@ def model_name(given: str | Path) -> str:
 
 
 def named_texts(texts: Sequence[Bitext]) -> dict[str, Bitext]:
-    """Parallel texts by name, or else by their languages; two of one name are refused."""
+    """Parallel texts by name, or by their languages if they have none; names must be distinct."""
     named = {text.name or "-".join(text.languages): text for text in texts}
     names = ", ".join(text.name or "-".join(text.languages) for text in texts)
     require(len(named) == len(texts), f"two texts have the same name ({names}); their rows could not be told apart")
@@ -406,14 +406,14 @@ def named_texts(texts: Sequence[Bitext]) -> dict[str, Bitext]:
 
 
 def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
-    """A note on each text of which at least a twentieth of the tokens are unknown to the tokenizer.
+    """A note on each text with at least 5% unknown tokens.
 
-    Where a vocabulary has no pieces for a word, any such word is the same token, and sentences of such tokens look
-    alike to the model. They are never asked for, so perplexity is of the other tokens only.
+    All words that the vocabulary cannot represent are the same token, so sentences of such words look alike to the
+    model. Unknown tokens are never predicted, so perplexity is measured on the other tokens only.
 
     Args:
-        tokenizer: a tokenizer of `transformers`.
-        texts: the texts; the first `LOOKED_AT` sentences of each are tokenised.
+        tokenizer: A tokenizer of `transformers`.
+        texts: The texts; the first `LOOKED_AT` sentences of each are tokenised.
     """
     if tokenizer.unk_token_id is None:
         return []
@@ -436,20 +436,20 @@ def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
 
 TEXT_OPTIONS: dict[str, Option] = {
     "bitext": Option(
-        "parallel text: once a language, or once for a table, a Tatoeba folder, or the name of a data set",
+        "parallel text: once per language, or once for a table, a Tatoeba folder, or the name of a data set",
         kind=list[str] | None,
         default=None,
     ),
-    "languages": Option("codes in order, as in en,nl", kind=str | None, default=None),
-    "links": Option("word links of the two languages, a Pharaoh file", kind=str | None, default=None),
+    "languages": Option("language codes in order, as in en,nl", kind=str | None, default=None),
+    "links": Option("word links between the two languages, a file in Pharaoh format", kind=str | None, default=None),
     "data": Option("folder of data sets", kind=str | None, default=None),
 }
 
 
 def read_options(chosen: Recipe, given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a recipe's function, by position and by name, from the options of a job or of its command.
+    """The positional and keyword arguments of a recipe's function from the options of a job or of its command.
 
-    The model, or the text that a model is made of, stands first; after it the parallel text that the options name.
+    The model, or the text to pretrain on, comes first, then the parallel text that the options name.
     """
     first, option = next(iter(chosen.options.items()))
     head, read = [given.get(first, option.default)], {first, "bitext"} | (TEXT_OPTIONS.keys() - chosen.options)
@@ -465,11 +465,11 @@ def read_options(chosen: Recipe, given: Mapping[str, Any]) -> tuple[list[Any], d
         files = [bitext] if isinstance(bitext, str) else bitext
         return [*head, *read_bitexts(*(resolve(path, data) for path in files), languages=wanted, links=links)], rest
     require(not links, "--links goes with --bitext: the embedded sentences have links of their own")
-    return [*head, embedded(wanted)] if wanted else head, rest  # a recipe knows what to take when nothing is given
+    return [*head, embedded(wanted)] if wanted else head, rest  # without any text, the recipe has its own default
 
 
 def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]]:
-    """The code and the files of each entry of `LANG=FILE[,FILE]`, a mapping, or a folder; languages may repeat."""
+    """The code and files of each entry of `LANG=FILE[,FILE]`, a mapping, or a folder; languages may be repeated."""
     if isinstance(given, Mapping):
         for language, files in given.items():
             several = [files] if isinstance(files, str | Path) else list(files)
@@ -493,7 +493,7 @@ def language_entries(given: Any, option: str) -> Iterator[tuple[str, list[Path]]
 def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]:
     """Files of each language from `LANG=FILE[,FILE...]`, a mapping, or a folder of files named `*.LANG.txt`.
 
-    A language given twice, a file that is missing or empty, and an unknown language code are refused.
+    Raises InputError for a repeated language, a missing or empty file, and an unknown language code.
     """
     texts: dict[str, list[Path]] = {}
     for language, files in language_entries(given, option):
@@ -511,7 +511,7 @@ def language_files(given: Any, *, option: str = "text") -> dict[str, list[Path]]
 
 
 def describe_files(texts: Mapping[str, Sequence[Path]]) -> dict[str, list[dict[str, Any]]]:
-    """Name, size and hash of every file: what a run records of its text."""
+    """Name, size and hash of every file, as recorded in the run."""
     total, done = sum(path.stat().st_size for files in texts.values() for path in set(files)), 0
     facts: dict[str, list[dict[str, Any]]] = {}
     for language, files in texts.items():

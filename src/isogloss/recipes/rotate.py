@@ -1,12 +1,12 @@
-"""`isogloss rotate`: a rotation learned from parallel sentences, and how many translations of others it finds.
+"""`isogloss rotate`: learn a rotation from parallel sentences, and evaluate it by retrieval on others.
 
-At every layer, a map is fitted on one parallel text and tried on another (Conneau, Wu et al. 2020, 5.1.3: learned on
-XNLI's sentences, tried on Tatoeba's). The two languages may be read by two models that never saw each other's. CKA says
-how alike the two spaces are before any map (5.2), from the same vectors; it needs no shared space.
+At every layer, a mapping is fitted on one parallel text and evaluated on another (Conneau, Wu et al. 2020, 5.1.3:
+fitted on sentences of XNLI, evaluated on Tatoeba). The two languages may be read by two monolingual models. CKA
+measures on the same vectors how similar the two spaces are before any mapping (5.2); it needs no shared space.
 
-Where the means of a normalisation come from matters: *inductive* ones are those of the text that the map was learned
-from, so that a new sentence can be treated alone; *transductive* ones are those of the very sentences that are looked
-up, which have to be known all at once.
+The means of a normalisation can come from two texts: *inductive* means are those of the text that the mapping was
+fitted on, so that it applies to single new sentences; *transductive* means are those of the evaluated sentences, which
+must all be known in advance.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +44,8 @@ from isogloss.vectors.store import VectorStore
 
 METHODS = ("cosine", "csls")
 KS = (1, 5, 10)
-MAPPINGS = "mappings"  # folder of maps that are kept
-CKA_LEAST = 4  # sentences for debiased CKA
+MAPPINGS = "mappings"  # folder of saved mappings
+CKA_LEAST = 4  # minimum number of sentences for debiased CKA
 
 Direction = tuple[str, str]
 Sides = tuple[Tensor, Tensor]  # vectors of the same sentences in both languages, (n, d) each
@@ -56,20 +56,20 @@ def rotate(
     model: options.Model = "mini",
     *bitext: Bitext | Corpus,
     train_bitext: Annotated[
-        list[str] | Bitext | Sequence[Bitext] | None, "parallel text to learn from, named as --bitext is"
+        list[str] | Bitext | Sequence[Bitext] | None, "parallel text to fit mappings on, named like --bitext"
     ] = None,
     data: Annotated[str | None, "folder of data sets to find --train-bitext in"] = None,
-    other: Annotated[str | None, "a second model, which reads the other languages; default the same"] = None,
-    random_weights: Annotated[bool, "the other languages are read with fresh weights, drawn by seed"] = False,
+    other: Annotated[str | None, "a second model for the other languages; default the same"] = None,
+    random_weights: Annotated[bool, "reinitialise the model for the other languages, by seed"] = False,
     mappings: Annotated[
-        str, "maps to compare, with commas; 'none' for CKA alone"
+        str, "mappings to compare, separated by commas; 'none' for CKA only"
     ] = "raw,centred,procrustes,procrustes+iterative",
-    train_sample: Annotated[int, Option("most parallel sentences to learn from, drawn by seed", least=2)] = 10_000,
-    sample: Annotated[int, Option("most sentences to look up, drawn by seed", least=2)] = 2000,
-    refine: Annotated[int, Option("rounds of refinement by mutual neighbours", least=0)] = 0,
-    ridge_strength: Annotated[float, Option("strength of ridge", options.RARE, least=0)] = 1.0,
+    train_sample: Annotated[int, Option("parallel sentences to fit on, at most, drawn by seed", least=2)] = 10_000,
+    sample: Annotated[int, Option("sentences to evaluate retrieval on, at most, drawn by seed", least=2)] = 2000,
+    refine: Annotated[int, Option("rounds of refinement by mutual nearest neighbours", least=0)] = 0,
+    ridge_strength: Annotated[float, Option("regularisation strength of ridge", options.RARE, least=0)] = 1.0,
     layers: options.Layers = None,
-    save_mappings: Annotated[str | None, "cuts whose maps stay in the run's folder, for export; default none"] = None,
+    save_mappings: Annotated[str | None, "cuts whose mappings are saved in the run folder; default none"] = None,
     revision: options.Revision = None,
     seed: options.Seed = 0,
     device: options.ReadingDevice = "auto",
@@ -127,7 +127,7 @@ def rotate(
         for number, trial in enumerate(trials):
             source, target = trial.languages
             about, n = {**base, "data": trial.name}, trial.texts["train"].rows if "train" in trial.texts else 0
-            # How many sentences were learned from comes last, and says that all rows of the trial are there.
+            # The row with the number of training sentences comes last, as a mark that the trial is complete.
             last = row("learned_from", n, n=n, **about, source=source, target=target)
             if run.has(last):
                 continue
@@ -151,9 +151,9 @@ def rotate(
 
 @dataclass(frozen=True)
 class Trial:
-    """Two languages: the sentences to look up, `test`, and those to learn from, `train`, where anything is learned.
+    """Two languages and their texts: the `test` sentences, and the `train` sentences if a mapping is fitted.
 
-    left_out: sentences of the text to learn from that are looked up, and so were not learned from.
+    left_out: number of sentences left out of `train` since they are in `test`.
     """
 
     name: str
@@ -166,7 +166,7 @@ class Trial:
 
 
 def _read_vectors(trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], store: VectorStore, run: Run) -> None:
-    """Read both texts of a trial, each language with its model: (layers, sentences, width) as `PART.LANGUAGE`."""
+    """Store the vectors of both texts, each language with its model: (layers, sentences, width) as `PART.LANGUAGE`."""
     for part, text in trial.texts.items():
         for corpus, stack in zip(text, stacks, strict=True):
             name, done, shortened = f"{part}.{corpus.language}", 0, 0
@@ -190,10 +190,10 @@ def _trial_rows(
     device: torch.device,
     run: Run,
 ) -> Iterator[Sequence[Row]]:
-    """P@k and CKA of two languages at every layer, and what compares layers; layers: where each one's maps are kept."""
+    """Rows of P@k and CKA at every layer, and rows that compare layers; layers: the folder for each one's mappings."""
     source, target = trial.languages
     pair = {**base, "source": source, "target": target}
-    # A sentence that repeats an earlier one on both sides would pass for agreement in CKA.
+    # CKA would count a sentence that repeats an earlier one on both sides as agreement.
     distinct = {part: torch.tensor(text.distinct_rows, device=device) for part, text in trial.texts.items()}
     compared = {part: rows for part, rows in distinct.items() if len(rows) >= CKA_LEAST}
     by_layer: dict[Direction, dict[int, Judged]] = {(source, target): {}, (target, source): {}}
@@ -205,8 +205,8 @@ def _trial_rows(
             x, y = (store.read(f"{part}.{language}", number).to(device) for language in trial.languages)
             sides[part] = x, y
         yield list(_retrieval_rows(specs, trial, sides, {**base, "layer": layer}, answers, folder, run))
-        # How alike the two spaces are before any map; `condition` says on which text, `train` or `test`. `cka` is
-        # debiased, `cka_biased` the printed formula with centring and `cka_uncentred` without.
+        # Similarity of the two spaces before any mapping; `condition` is the text, `train` or `test`. `cka` is
+        # debiased, `cka_biased` the paper's formula with centring and `cka_uncentred` without.
         for part, rows in compared.items():
             forms = cka_forms(*(side[rows] for side in sides[part]), seed=base["seed"])
             yield [row(form, cka, condition=part, **pair, layer=layer) for form, cka in forms.items()]
@@ -229,12 +229,12 @@ def _retrieval_rows(
     folder: Path | None,
     run: Run,
 ) -> Iterator[Row]:
-    """P@k of every mapping, both directions; `answers` takes what each one found, `folder` the fitted mappings."""
+    """Rows of P@k of every mapping in both directions; results are added to `answers`, mappings saved in `folder`."""
     x, y = sides["test"]
     keys_x, keys_y = (list(corpus.sentences) for corpus in trial.texts["test"])
     for spec in specs:
         for number, (name, mapping) in enumerate(_fitted(spec, sides)):
-            if folder is not None and spec.saved and number == 0:  # with the means of the text it was learned from
+            if folder is not None and spec.saved and number == 0:  # with the means of the text it was fitted on
                 save(mapping, folder / f"{spec.name}.safetensors")
             if mapping.underdetermined:
                 run.note(underdetermined_note(spec.name, mapping.pairs, x.shape[1], "the parallel text"))
@@ -243,12 +243,12 @@ def _retrieval_rows(
                 both = retrieve(mapped, goal, method=method, ks=KS, keys_x=keys_x, keys_y=keys_y)
                 for (source, target), judged in zip(answers, both, strict=True):
                     answers[source, target][name, method] = judged
-                    how = {"source": source, "target": target, "condition": name, "method": method}
-                    yield from (row(f"p@{k}", share, **how, **coordinates) for k, share in judged.p.items())
+                    where = {"source": source, "target": target, "condition": name, "method": method}
+                    yield from (row(f"p@{k}", share, **where, **coordinates) for k, share in judged.p.items())
 
 
 def _fitted(spec: MappingSpec, sides: Mapping[str, Sides]) -> Iterator[tuple[str, SpaceMapping]]:
-    """The mappings of a spec, each with a name that says where its means come from, if it has any."""
+    """The fitted mappings of a spec, each with a name that says which text its means come from, if it has any."""
     means = spec.normalise not in ("none", "length")
     inductive, transductive = (f"{spec.name} {kind}" if means else spec.name for kind in ("inductive", "transductive"))
     learned = sides.get("train", sides["test"])
@@ -262,17 +262,17 @@ def _fitted(spec: MappingSpec, sides: Mapping[str, Sides]) -> Iterator[tuple[str
 def _correlation_rows(
     alike: Mapping[int, float], by_layer: Mapping[Direction, Mapping[int, Judged]], *, coordinates: Mapping[str, Any]
 ) -> Iterator[Row]:
-    """`cka_retrieval`: do layers whose spaces are more alike let more translations be found.
+    """Rows `cka_retrieval`: whether retrieval works better at layers whose spaces are more similar.
 
-    Pearson's correlation, over layers, of debiased CKA (of the text learned from where there is one) and P@1, the mean
-    of both directions. n counts layers; below four there is no interval, and no row below three or where a curve is
-    level.
+    Pearson's correlation, over layers, of debiased CKA (on the training text if there is one) and P@1, the mean of both
+    directions. n is the number of layers: fewer than four have no interval, fewer than three no row. Neither has a
+    curve without variation.
     """
     if len(alike) < 3:  # a line goes through any two points
         return
     for mapping, method in next(iter(next(iter(by_layer.values())).values())):
-        found = [sum(layers[layer][mapping, method].p[1].value for layers in by_layer.values()) / 2 for layer in alike]
-        related = correlation(list(alike.values()), found, kind="pearson")
+        hits = [sum(layers[layer][mapping, method].p[1].value for layers in by_layer.values()) / 2 for layer in alike]
+        related = correlation(list(alike.values()), hits, kind="pearson")
         if isfinite(related.value):
             yield row("cka_retrieval", related, condition=mapping, method=method, **coordinates)
 
@@ -281,7 +281,7 @@ def _correlation_rows(
 
 
 def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: int, seed: int) -> Iterator[Trial]:
-    """The first language of a text with each other one; train: bitexts, or what --train-bitext names."""
+    """Trials of the first language of a text with each of the others; train: bitexts, or paths of --train-bitext."""
     given: Any = [train] if isinstance(train, Bitext) else train
     name = text.name or "-".join(text.languages)
     first, *others = text.languages
@@ -291,10 +291,10 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
             yield Trial(name, (first, other), {"test": test})
             continue
         texts = given
-        if not all(isinstance(each, Bitext) for each in given):
+        if not all(isinstance(bitext, Bitext) for bitext in given):
             texts = read_bitexts(*(resolve(path, data) for path in given), languages=(first, other))
-        found = layer_comparison.bitext_with(texts, (first, other), "train-bitext")
-        parallel = Bitext((found[first], found[other]), name=found.name)
+        parallel = layer_comparison.bitext_with(texts, (first, other), "train-bitext")
+        parallel = Bitext((parallel[first], parallel[other]), name=parallel.name)
         known = [set(corpus.sentences) for corpus in test]
         sides = zip(*(corpus.sentences for corpus in parallel), strict=True)
         apart = [number for number, (x, y) in enumerate(sides) if x not in known[0] and y not in known[1]]
@@ -305,8 +305,8 @@ def _trials(text: Bitext, train: Any, *, data: str | None, most: int, sample: in
 
 
 def _drawn(text: Bitext, most: int, seed: int, part: str) -> Bitext:
-    """At most so many rows, drawn by the seed, in their order."""
+    """At most `most` rows of a text, drawn by the seed, in their order."""
     if text.rows <= most:
         return text
-    chance = np.random.default_rng(seed_of(seed, part, *text.languages))
-    return text.take(sorted(chance.choice(text.rows, size=most, replace=False).tolist()))
+    rng = np.random.default_rng(seed_of(seed, part, *text.languages))
+    return text.take(sorted(rng.choice(text.rows, size=most, replace=False).tolist()))

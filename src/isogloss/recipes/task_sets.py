@@ -1,8 +1,8 @@
 """Examples of a task by language: read from files, joined with translations, code-switched and tokenised.
 
-`transfer` and `stitch` train on examples of one language, the source. Development sets choose the model, and test sets
-of several languages say what it learned. Row by row translations of the training examples may join them, and
-code-switching mixes languages inside a training example, differently in every epoch; development and test sets are
+`transfer` and `stitch` train on examples of one language, the source. Models are selected on development sets and
+evaluated on test sets of several languages. Line-aligned translations of the training examples may be added to them.
+Code-switching mixes languages inside a training example, differently in every epoch; development and test sets are
 never switched.
 """
 
@@ -29,16 +29,16 @@ from isogloss.text.readers.lines import Problem, fail, file_path, plain_name
 from isogloss.text.switching import Switched, Switching, joined_dictionary, known_words, segment_draws, switch_words
 from isogloss.text.words import spans
 
-TOKENISED_TOGETHER = 1000  # examples that are tokenised between two reports of progress
-LOOKED_UP = 10_000  # training examples that tell how much of the text the dictionaries know
+TOKENISED_TOGETHER = 1000  # examples tokenised between two reports of progress
+LOOKED_UP = 10_000  # training examples on which the coverage of dictionaries is measured
 
 
 @dataclass(frozen=True)
 class TaskSet:
     """Examples of one language.
 
-    name: what rows call the set, its files without their endings. skipped: bad rows that were left out;
-    first_problem: what is wrong with the first of them.
+    name: name of the set in rows, its file names without suffixes. skipped: number of bad rows that were left out;
+    first_problem: the error in the first of them.
     """
 
     language: str
@@ -49,21 +49,21 @@ class TaskSet:
     first_problem: str = ""
 
     def __str__(self) -> str:
-        """The set in a sentence: `dev (nl)`."""
+        """The name and language, as in `dev (nl)`."""
         return f"{self.name} ({self.language})"
 
     @cached_property
     def hashes(self) -> list[str]:
-        """A hash of each file."""
+        """The hash of each file."""
         return [hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files]
 
 
 @dataclass(frozen=True)
 class TaskSets:
-    """All the examples a run reads.
+    """All examples of a run.
 
-    train: of the source. dev: by language; the source's chooses the model. tests: in the order given. translated: row
-    by row translations of `train`, which are trained on too. labels: those of the training examples.
+    train: in the source language. dev: by language; the source's selects the model. tests: in the order given.
+    translated: line-aligned translations of `train`, also trained on. labels: those of the training examples.
     """
 
     task: Task
@@ -75,33 +75,33 @@ class TaskSets:
 
     @property
     def source(self) -> str:
-        """The language that is trained in."""
+        """The language of the training examples."""
         return self.train.language
 
     @property
     def trained(self) -> list[TaskSet]:
-        """The sets that are trained on: the source's, then its translations."""
+        """The training sets: the source's, then its translations."""
         return [self.train, *self.translated]
 
     @property
     def scored(self) -> list[TaskSet]:
-        """The sets a model is scored on: development, then tests."""
+        """The sets for evaluation: development sets, then test sets."""
         return [*self.dev.values(), *self.tests]
 
     @property
     def all(self) -> list[TaskSet]:
-        """Every set, those trained on first."""
+        """Every set, training sets first."""
         return [*self.trained, *self.scored]
 
     @property
     def hashes(self) -> dict[str, list[str]]:
-        """A hash of every file."""
-        hashes = {f"{each.language} {each.name}": each.hashes for each in [self.train, *self.scored]}
-        return hashes | {f"translated {each.language} {each.name}": each.hashes for each in self.translated}
+        """The hashes of the files of every set."""
+        hashes = {f"{part.language} {part.name}": part.hashes for part in [self.train, *self.scored]}
+        return hashes | {f"translated {part.language} {part.name}": part.hashes for part in self.translated}
 
     @property
     def notes(self) -> list[str]:
-        """Sentences on rows that were left out, and on sets that are no test because they were trained on."""
+        """Sentences on rows that were left out, and on evaluation sets that are also training sets."""
         notes = []
         if self.translated and self.train.skipped:
             notes.append(
@@ -127,11 +127,11 @@ def read_sets(task: Task, *, train: Any, dev: Any, test: Any, skip_bad: bool = F
     """Read every file.
 
     Args:
-        task: What the examples are of.
+        task: The task of the examples.
         train: `LANG=FILE[,FILE]` or files by language, of one language.
         dev: The same, of the source and any languages of `test`.
         test: The same; a language may have several sets.
-        skip_bad: Leave bad rows out and count them; else the first one ends the reading with its sentence.
+        skip_bad: Leave bad rows out and count them, instead of raising InputError at the first one.
     """
     trained = list(language_entries(train, "train"))
     if len(trained) != 1:
@@ -184,7 +184,7 @@ def _listed(paths: Sequence[Path]) -> str:
 
 
 def skipped_rows(sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
-    """How many bad rows each set has lost, where it has."""
+    """Rows with the number of bad rows that were left out of each set, if any."""
     return [
         row("skipped", each.skipped, target=each.language, data=each.name, **coordinates)
         for each in sets.all
@@ -196,7 +196,7 @@ def skipped_rows(sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
 
 
 def tokenise_set(sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: int, causal: bool = False) -> Items:
-    """The examples of a set as items of one tokenizer, of at most `length` tokens. causal: for a decoder."""
+    """Tokenise the examples of a set into items of at most `length` tokens. causal: for a decoder."""
     items, count = [], len(task_set.examples)
     for start in range(0, count, TOKENISED_TOGETHER):
         examples = task_set.examples[start : start + TOKENISED_TOGETHER]
@@ -210,9 +210,9 @@ def tokenise_set(sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: i
 def tokenise_sets(
     sets: TaskSets, tokenizers: Sequence[Any], *, length: int, causal: bool = False
 ) -> tuple[list[Items], list[str]]:
-    """The items that are trained on, translations behind; then those of each scored set. And notes on what was lost.
+    """The training items, with translations last; then those of each evaluation set; and notes on lost answers.
 
-    tokenizers: those of `TaskSets.all`. Owners are numbered through all the sets that are trained on.
+    tokenizers: one for each set of `TaskSets.all`. Owners are numbered consecutively over all training sets.
     """
     items = [tokenise_set(sets, *each, length=length, causal=causal) for each in zip(sets.all, tokenizers, strict=True)]
     count, trained = len(sets.train.examples), items[: len(sets.trained)]
@@ -221,7 +221,7 @@ def tokenise_sets(
 
 
 def lost_notes(task_sets: Sequence[TaskSet], items: Sequence[Items]) -> list[str]:
-    """Sentences on sets with something to answer that the model does not see."""
+    """Notes on sets with answers that the model does not see."""
     return [
         f"{part.lost:,} of {part.lost + int(part.targets.sum()):,} answers of {task_set} are beyond the model's length "
         "or have no token; they are not trained on, and wrong in a test"
@@ -233,15 +233,15 @@ def lost_notes(task_sets: Sequence[TaskSet], items: Sequence[Items]) -> list[str
 # --- translations of the training examples ---------------------------------------------------------------------------
 
 RowKey = tuple[str, int]
-"""A row's name ("" where it has none), and how many rows of that name stand before it."""
+"""A row's name ("" if it has none), and the number of rows of that name before it."""
 
 
 def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False) -> TaskSets:
-    """The sets with the translations `LANG=FILE[,FILE]` of --translated among those trained on.
+    """Add the translations `LANG=FILE[,FILE]` of --translated to the training sets.
 
-    A pair of sentences is found by its position in the file, a question by its id. A row that is bad in one language is
-    left out of all of them, so that nothing after it is shifted. Where bad rows are skipped, so are questions that a
-    language lacks; sentence pairs, which have no names, must be equally many in every language.
+    Sentence pairs are matched by their position in the file, questions by their id. A row that is bad in one language
+    is left out of all of them, so that later rows still match. If bad rows are skipped, so are questions that are
+    missing in one language; sentence pairs have no ids, so every language must have the same number of them.
     """
     others = language_files(translated, option="translated")
     segments = need_segments(sets.task, "--translated")
@@ -257,7 +257,7 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
             side[entry.name, seen[entry.name]] = entry
             seen[entry.name] += 1
         rows.append(side)
-    # Rows without names correspond by position: where a file has more of them, it is unclear which is too many.
+    # Rows without names correspond by position: if a file has more of them, it is unclear which one is superfluous.
     source, *unnamed = [[entry for (name, _), entry in side.items() if not name] for side in rows]
     for other, paths in zip(unnamed, files[1:], strict=True):
         if len(other) != len(source):
@@ -267,7 +267,7 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
                 f"{longer[fewer].where}: this row has no counterpart in {_listed(shorter)}, which has {fewer:,} rows; "
                 "--translated takes row by row translations of --train"
             )
-    keys, bad = list[RowKey](), 0  # rows that can be used in every language, in the order of the source, and the others
+    keys, bad = list[RowKey](), 0  # rows usable in every language, in the order of the source; number of other rows
     for key in dict.fromkeys(key for side in rows for key in side):
         versions = [side.get(key) for side in rows]
         if any(version is not None and version.bad for version in versions):
@@ -287,7 +287,7 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
 
 
 def need_segments(task: Task, option: str) -> Segments:
-    """The segments of a task; a task that has none is refused."""
+    """The segments of a task; a task without segments is refused."""
     if task.segments is None:
         raise InputError(
             f"{option} is for tasks whose examples have two segments of text, nli and qa; {task.name} has words with "
@@ -297,7 +297,7 @@ def need_segments(task: Task, option: str) -> Segments:
 
 
 def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Sequence[Sequence[Path]]) -> str:
-    """What keeps a row and its translations from being used together, "" where nothing does."""
+    """Why a row and its translations cannot be used together, or "" if they can."""
     first, *others = [version for version in versions if version is not None]
     for version, paths in zip(versions, files, strict=True):
         if version is None:
@@ -330,7 +330,7 @@ def read_switching(sets: TaskSets, *, share: float, to: str, words: float, lexic
 
 
 def dictionary_note(sets: TaskSets, switching: Switching) -> str:
-    """A sentence on how much of the training text the dictionaries know; refused where that is nothing."""
+    """A note on the share of training words that are in the dictionaries; refused if there are none."""
     if not switching.words:
         return "no word is replaced by one of --lexicon: --switch-words is 0"
     known = total = 0
@@ -347,9 +347,9 @@ def dictionary_note(sets: TaskSets, switching: Switching) -> str:
 def switched_items(
     sets: TaskSets, items: Items, switching: Switching, seed: int, epoch: int, *, tokenizer: Any, **how: Any
 ) -> Items:
-    """The training items of an epoch: those of `items` that are not switched, and the others tokenised.
+    """The training items of an epoch: unswitched ones from `items`, switched ones newly tokenised.
 
-    how: more arguments of `tokenise_set`.
+    how: further arguments of `tokenise_set`.
     """
     changed = dict(switched_examples(sets, switching, seed=seed, epoch=epoch))
     if not changed:
@@ -364,31 +364,31 @@ def switched_items(
 
 
 def switched_examples(sets: TaskSets, switching: Switching, *, seed: int, epoch: int) -> Iterator[tuple[int, Example]]:
-    """Number and new form of every training example that this epoch changes, in order.
+    """Number and new form of every training example that is changed in this epoch, in order.
 
-    Examples are numbered through all sets that are trained on. An example is switched in the same way whenever its
-    seed, epoch and number are the same.
+    Examples are numbered consecutively over all training sets. Seed, epoch and number determine how an example is
+    switched.
     """
     segments = need_segments(sets.task, "--switch")
-    trained = [each.examples for each in sets.trained]
+    trained = [task_set.examples for task_set in sets.trained]
     count, others = len(trained[0]), max(1, len(trained) - 1)
     total, kinds = count * len(trained), len(segments.switched)
     draws = segment_draws(seed, epoch, count=total, share=switching.share, segments=kinds, others=others)
     for number, (segment, drawn) in enumerate(zip(*(draw.tolist() for draw in draws), strict=True)):
-        own, position = divmod(number, count)
-        old = example = trained[own][position]
-        spoken = [own] * len(segments.texts(example))  # the language of each segment, by its number
-        other = 0 if switching.to == "source" else drawn + (drawn >= own)  # the others, numbered without this one
-        if segment >= 0 and other != own:  # below 0 is an example that stays as it is
+        language, position = divmod(number, count)
+        old = example = trained[language][position]
+        languages = [language] * len(segments.texts(example))  # of each segment, by number
+        other = 0 if switching.to == "source" else drawn + (drawn >= language)  # `drawn` does not count `language`
+        if segment >= 0 and other != language:  # a negative number leaves the example unchanged
             which = segments.switched[segment]
             example = segments.swap(example, trained[other][position], which)
-            spoken[which] = other
-        if switching.words and 0 in spoken:
+            languages[which] = other
+        if switching.words and 0 in languages:
             chance = np.random.default_rng(seed_of(seed, "words", epoch, number))
             how: dict[str, Any] = {"language": sets.source, "share": switching.words, "chance": chance}
             texts = [
-                switch_words(text, switching.dictionary, kept=fixed, **how) if language == 0 else Switched(text)
-                for language, (text, fixed) in zip(spoken, segments.texts(example), strict=True)
+                switch_words(text, switching.dictionary, kept=fixed, **how) if spoken == 0 else Switched(text)
+                for spoken, (text, fixed) in zip(languages, segments.texts(example), strict=True)
             ]
             example = segments.rebuild(example, texts)
         if example != old:

@@ -1,12 +1,11 @@
-"""`isogloss tokens`: what a tokenizer costs each language, on sentences that say the same.
+"""`isogloss tokens`: what a tokenizer costs each language, measured on parallel text.
 
-A vocabulary is shared out between languages, and the languages that got few pieces pay: more tokens for the same
-sentence, so less text in a context, more money and more time (Petrov et al. 2023, Ahia et al. 2023). On parallel text
-the cost is one ratio, the *premium*: tokens of a language over tokens of English for the same sentences. No weights are
-needed; where they are asked for, the bits that a language model spends on a byte of the text are measured beside it,
-which can be compared between vocabularies.
+Languages with a small share of the vocabulary need more tokens for the same sentence: less text fits into a context,
+and it costs more money and time (Petrov et al. 2023, Ahia et al. 2023). On parallel text this cost is a ratio, the
+*premium*: tokens of a language over tokens of English for the same sentences. Weights are not needed. Optionally, the
+bits per byte of the language model are measured, too, which can be compared between vocabularies.
 
-Sums are carried for each of twenty parts of the sentences, and ratios are formed last, with a jackknife over the parts.
+Sums over each of twenty parts of the sentences are kept, and ratios are formed last, with a jackknife over the parts.
 """
 
 import hashlib
@@ -40,8 +39,8 @@ from isogloss.text.readers.dictionaries import embedded
 from isogloss.text.words import word_spans
 from isogloss.training.perplexities import perplexity_probe
 
-AT_ONCE = 512  # sentences that are tokenised together
-COUNTED = {  # measure: the sums that it is the ratio of
+AT_ONCE = 512  # sentences tokenised together
+COUNTED = {  # measure: numerator and denominator
     "tokens_per_word": ("tokens", "words"),
     "tokens_per_character": ("tokens", "characters"),
     "unknown_tokens": ("unknown", "tokens"),
@@ -54,10 +53,10 @@ def tokens(
     model: options.Model = "mini",
     *bitext: Bitext | Corpus,
     reference: Annotated[
-        str | None, "language that premiums are over; default English, or the first where there is none"
+        str | None, "reference language of the premium; default English, or the first if there is none"
     ] = None,
-    bits: Annotated[bool, "also load the weights, and measure bits per byte of the language model"] = False,
-    sample: Annotated[options.PositiveInt, "most sentences of each text, drawn by seed"] = 2000,
+    bits: Annotated[bool, "also load the weights and measure bits per byte of the language model"] = False,
+    sample: Annotated[options.PositiveInt, "sentences per text, at most, drawn by seed"] = 2000,
     revision: options.Revision = None,
     seed: options.Seed = 0,
     device: options.ReadingDevice = "auto",
@@ -65,10 +64,10 @@ def tokens(
     out: options.Out = None,
     resume: options.Resume = False,
 ) -> Work:
-    """Tell what a tokenizer costs each language on parallel text: tokens a word and a character, premium, unknowns.
+    """Measure what a tokenizer costs each language on parallel text: tokens per word and character, premium, unknowns.
 
-    The model may be a folder of a tokenizer alone, or a tokenizer.json: weights are read for --bits only. With no
-    bitext the embedded sentences in seven languages are used.
+    The model may be a folder with a tokenizer only, or a tokenizer.json: weights are read for --bits only. Without a
+    bitext, the embedded sentences in seven languages are used.
 
     Example: isogloss tokens ./my-model --bitext en.txt --bitext nl.txt --languages en,nl --out runs/tokens
 
@@ -90,10 +89,10 @@ def tokens(
     tokenizer = load_tokenizer(cast(Any, model), revision) if stack is None else stack.tokenizer
     digest = hashlib.sha256()
     hash_tokenizer(digest, tokenizer)
-    hashes: dict[str, Any] = {"data": {each: text.fingerprint for each, text in texts.items()}}
+    hashes: dict[str, Any] = {"data": {title: text.fingerprint for title, text in texts.items()}}
     hashes["tokenizer"] = digest.hexdigest()
     if bits and stack is not None:
-        head_of(stack)  # which refuses a model that has none
+        head_of(stack)  # raises if the model has none
         hashes["model"] = fingerprint(stack.language_model, stack)
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
@@ -101,8 +100,8 @@ def tokens(
             centre = first or ("en" if "en" in text.languages else text.languages[0])
             order = np.random.default_rng(seed).permutation(text.rows).tolist()[:sample]
             base = {"model": name, "data": data, "unit": "token", "seed": seed}
-            counts = {each.language: count(tokenizer, each.take(order)) for each in text}
-            yield [each for language in counts for each in _cost_rows(counts, language, centre, base)]
+            counts = {corpus.language: count(tokenizer, corpus.take(order)) for corpus in text}
+            yield [cost for language in counts for cost in _cost_rows(counts, language, centre, base)]
             if stack is None or not bits:
                 continue
             for corpus in text:
@@ -120,9 +119,9 @@ def tokens(
 
 @dataclass(frozen=True)
 class Counts:
-    """Sums over each of at most `PARTS` parts of some sentences, (parts,) each: sentence i belongs to part i modulo 20.
+    """Sums over each of at most `PARTS` parts of the sentences, (parts,) each: sentence i belongs to part i modulo 20.
 
-    n: the sentences. unknown and single_bytes are tokens; tokens leave marks such as [CLS] out.
+    n: number of sentences. unknown, single_bytes: numbers of such tokens. Special tokens such as [CLS] do not count.
     """
 
     n: int
@@ -134,7 +133,7 @@ class Counts:
 
 
 def count(tokenizer: Any, corpus: Corpus) -> Counts:
-    """What the sentences of a corpus come to, cut by a tokenizer of `transformers` without being shortened.
+    """Count tokens, words and characters of a corpus with a tokenizer of `transformers`, without truncation.
 
     >>> count(tokenizer, Corpus("en", ["a cat", "a dog"])).tokens.sum()  # doctest: +SKIP
     tensor(4.)
@@ -147,8 +146,8 @@ def count(tokenizer: Any, corpus: Corpus) -> Counts:
         flat = np.fromiter(chain.from_iterable(ids), dtype=np.int64)
         owner = np.repeat(rows, [len(sentence) for sentence in ids])
         content = ~np.isin(flat, left_out)
-        told = (content, content & (flat == (-1 if unknown is None else unknown)), content & np.isin(flat, single))
-        per_row = [np.bincount(owner[chosen] - rows[0], minlength=len(rows)) for chosen in told]
+        masks = (content, content & (flat == (-1 if unknown is None else unknown)), content & np.isin(flat, single))
+        per_row = [np.bincount(owner[mask] - rows[0], minlength=len(rows)) for mask in masks]
         words = [len(word_spans(corpus, number)) for number in rows]
         values = np.array(
             [per_row[0], words, [len(sentence) for sentence in sentences], *per_row[1:]], dtype=np.float64
@@ -159,16 +158,16 @@ def count(tokenizer: Any, corpus: Corpus) -> Counts:
 
 
 def _cost_rows(counts: Mapping[str, Counts], language: str, centre: str, base: Mapping[str, Any]) -> Iterator[Row]:
-    """The rows of one language; its premium is over the language `centre`, which has none itself."""
-    own, where = counts[language], {**base, "source": language}
-    require(float(own.tokens.sum()) > 0, f"{base['data']}: nothing is left of {language} after tokenisation")
+    """The rows of one language; `centre` is the reference of the premium and has no premium itself."""
+    sums, where = counts[language], {**base, "source": language}
+    require(float(sums.tokens.sum()) > 0, f"{base['data']}: nothing is left of {language} after tokenisation")
     for measure, (above, below) in COUNTED.items():
-        ratio = ratio_interval(getattr(own, above), getattr(own, below), n=own.n)
-        if below == "tokens":  # that none of these tokens is unknown says little of other sentences: no interval
-            ratio = ratio.clipped(0, 1) if 0 < ratio.value < 1 else Interval(ratio.value, n=own.n)
+        ratio = ratio_interval(getattr(sums, above), getattr(sums, below), n=sums.n)
+        if below == "tokens":  # no interval for a share of 0 or 1, which says little about other sentences
+            ratio = ratio.clipped(0, 1) if 0 < ratio.value < 1 else Interval(ratio.value, n=sums.n)
         yield row(measure, ratio.clipped(0, np.inf), **where)
     if language != centre:
-        premium = ratio_interval(own.tokens, counts[centre].tokens, n=own.n).clipped(0, np.inf)
+        premium = ratio_interval(sums.tokens, counts[centre].tokens, n=sums.n).clipped(0, np.inf)
         yield row("premium", premium, **where, target=centre)
 
 
@@ -178,9 +177,9 @@ def _cost_rows(counts: Mapping[str, Counts], language: str, centre: str, base: M
 def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
     """Bits per byte of a decoder: the negative log2-likelihood of all tokens of the sentences, over their bytes.
 
-    Every sentence stands alone, after the first token of the tokenizer, or else BOS, EOS or [CLS], so that its first
-    token is predicted as well. Sentences that are longer than the model reads are left out. The likelihood is that of
-    the text cut as the tokenizer cuts it, which is a lower bound of that of the text.
+    Sentences are scored separately, each after the tokenizer's first special token, or else BOS, EOS or [CLS], so that
+    its first token is predicted, too. Sentences longer than the model's maximum length are left out. The likelihood is
+    that of one tokenisation, which is a lower bound of the likelihood of the text.
     """
     tokenizer, head = stack.tokenizer, head_of(stack)
     borders = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id)
@@ -205,7 +204,7 @@ def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
 
 
 def sentence_nats(stack: Stack, head: Any, batch: Batch) -> Tensor:
-    """The negative log-likelihood of each sentence's content tokens that follow another, (sentences,), float64."""
+    """The negative log-likelihood of each sentence's content tokens except the first, (sentences,), float64."""
     batch = batch.to(stack.device)
     before, labels, owners = next_tokens(batch)
     with measuring(stack.language_model):
@@ -217,7 +216,7 @@ def sentence_nats(stack: Stack, head: Any, batch: Batch) -> Tensor:
 
 
 def _started(batch: Batch, start: int) -> Batch:
-    """The batch with a token before every sentence that begins with content, which no model could predict."""
+    """Insert the token `start` before sentences that begin with content, so that the first token has a context."""
     begins = torch.cumsum(batch.lengths, 0) - batch.lengths
     without = batch.content[begins]
     spread = torch.arange(len(batch.ids)) + torch.cumsum(without.long(), 0)[batch.sentence_of_tokens()]
@@ -230,15 +229,15 @@ def _started(batch: Batch, start: int) -> Batch:
 
 
 def masked_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
-    """Bits per byte of a masked LM, by the surprise of masked tokens: a pseudo-likelihood, no likelihood of the text.
+    """Bits per byte of a masked LM from the cross-entropy of masked tokens: a pseudo-likelihood, not a likelihood.
 
-    It is the perplexity of `drift` and `pretrain`: of masked tokens, each predicted from both sides, spread over the
-    text. Compare it between masked models, never with a decoder's.
+    It uses the perplexity of `drift` and `pretrain`: masked tokens, each predicted from both sides, represent the whole
+    text. Compare it between masked models only, never with that of a decoder.
     """
     sentences = tokenise(stack.tokenizer, corpus, max_length=stack.max_length)
     how: dict[str, Any] = {"masking": masking_of(stack.tokenizer), "device": stack.device}
     probe = perplexity_probe(stack.language_model, [sentences], every=1, seed=seed, **how)
-    reading = next(each for each in probe.take() if each["unit"] == "character")
+    reading = next(reading for reading in probe.take() if reading["unit"] == "character")
     text = {"characters": sum(map(len, corpus)), "size": sum(map(_bytes, corpus))}
     value, low, high = (bits_of_perplexity(reading[end], **text) for end in ("value", "low", "high"))
     parts = tuple(bits_of_perplexity(part, **text) for part in reading.get("parts", ()))

@@ -1,4 +1,4 @@
-"""What the recipes that train share: options of the optimiser and the schedule, their checks, rows of a training."""
+"""Shared parts of recipes that train: options of the optimiser and the schedule, their checks, rows of a training."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
@@ -23,26 +23,26 @@ from isogloss.text.readers.dictionaries import embedded
 from isogloss.training.loop import Decay, Training, launched, train
 from isogloss.training.plans import Plan, parse_plan
 
-Seeds = Annotated[PositiveInt, Option("how many seeds every training is run with", SCHEDULE)]
-Epochs = Annotated[PositiveInt, Option("times the training text is seen", SCHEDULE)]
+Seeds = Annotated[PositiveInt, Option("number of seeds each training is run with", SCHEDULE)]
+Epochs = Annotated[PositiveInt, Option("passes over the training text", SCHEDULE)]
 Batch = Annotated[PositiveInt, Option("sentences or examples in a batch", SCHEDULE)]
 MicroBatch = Annotated[
-    PositiveInt | None, Option("part of a batch that one forward pass takes, where memory is short", COMPUTE)
+    PositiveInt | None, Option("items of a batch per forward pass, if a whole batch needs too much memory", COMPUTE)
 ]
 CheckpointEvery = Annotated[PositiveInt, Option("updates between checkpoints", SCHEDULE)]
-Rate = Annotated[PositiveFloat, Option("highest learning rate", OPTIMISER)]
-WarmUp = Annotated[Share, Option("share of the updates until the rate is highest", OPTIMISER)]
+Rate = Annotated[PositiveFloat, Option("peak learning rate", OPTIMISER)]
+WarmUp = Annotated[Share, Option("share of the updates for linear warm-up", OPTIMISER)]
 DecayName = Annotated[Decay, Option("linear, cosine, trapezoid, inverse-sqrt or constant", OPTIMISER)]
-WeightDecay = Annotated[NonNegativeFloat, Option("AdamW's weight decay of matrices", OPTIMISER)]
-Clip = Annotated[NonNegativeFloat, Option("largest norm of the gradient; 0 for any", OPTIMISER)]
+WeightDecay = Annotated[NonNegativeFloat, Option("AdamW's weight decay, for matrices only", OPTIMISER)]
+Clip = Annotated[NonNegativeFloat, Option("maximum gradient norm; 0: no clipping", OPTIMISER)]
 TrainDtype = Annotated[str | None, Option("float32 or bfloat16; default float32 on a CPU, bfloat16 on a GPU", COMPUTE)]
 Compiled = Annotated[
-    Literal["auto", "yes", "no"], Option("auto, yes or no: compile the step on an NVIDIA GPU (starts slower)", COMPUTE)
+    Literal["auto", "yes", "no"], Option("auto, yes or no: compile updates on an NVIDIA GPU (slower start)", COMPUTE)
 ]
 
 
 def plan_list(text: str) -> list[Plan]:
-    """The plans of --plans, separated by commas, none of them twice."""
+    """Parse the plans of --plans, separated by commas; a repeated plan is refused."""
     plans = [parse_plan(part.strip()) for part in text.split(",")]
     if twice := [str(plan) for number, plan in enumerate(plans) if plan in plans[:number]]:
         raise InputError(f"--plans has {twice[0]} twice; --seeds runs a plan several times")
@@ -50,25 +50,25 @@ def plan_list(text: str) -> list[Plan]:
 
 
 def one_process(command: str) -> None:
-    """Refuse to train in several processes, for a recipe that cannot."""
+    """Refuse to run in several processes, for recipes that do not support it."""
     require(launched()[1] == 1, f"{command} trains in one process; start it without torchrun or accelerate")
 
 
 def half_precision(dtype: str | None, device: torch.device) -> bool:
-    """Whether training computes in bfloat16: as asked, by default on a GPU."""
+    """Whether to train in bfloat16: as given by --dtype, by default on a GPU."""
     chosen = choose_dtype(dtype, device)
     require(chosen != torch.float16, "--dtype float16 does not train stably; use bfloat16 or float32")
     return chosen == torch.bfloat16
 
 
 def training_rows(training: Training, coordinates: Row, *, loss: Row, **how: Any) -> Iterator[list[Row]]:
-    """The readings of `train(training, **how)` as rows with these coordinates; those of the loss have `loss`, too."""
+    """The readings of `train(training, **how)` as rows with these coordinates; loss rows also have those of `loss`."""
     for readings in train(training, **how):
-        yield [row(**{**each, **coordinates, **(loss if each["measure"] == "loss" else {})}) for each in readings]
+        yield [row(**{**entry, **coordinates, **(loss if entry["measure"] == "loss" else {})}) for entry in readings]
 
 
 def parallel_texts(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -> list[Bitext]:
-    """Parallel text in these languages to measure retrieval on: what was given, else the embedded sentences."""
+    """The parallel text for retrieval, in these languages only: the given text, else the embedded sentences."""
     texts, chosen = bitexts_of(given), []
     for text in texts or [embedded()]:
         both = [language for language in text.languages if language in languages]

@@ -1,10 +1,10 @@
-"""The word map: translated words on a plane, one frame a layer, so that the frames of a film can be compared.
+"""The word map: translated words in a plane, one frame per layer, so that layers can be compared as an animation.
 
-t-SNE (van der Maaten and Hinton 2008) by openTSNE. The first layer starts from its two main directions, every other
-one from the layer before it; perplexity and seed are the same throughout. Distances between far groups mean nothing.
+t-SNE (van der Maaten and Hinton 2008) of openTSNE is used. The first layer is initialised with its principal
+components, every other one with the layer before it; perplexity and seed stay the same. Far distances mean nothing.
 
-The vectors of the words are left in the run folder and drawn at once where openTSNE is installed. Where it is not (a
-bare GPU node), `isogloss report` draws the map later.
+The vectors of the words are saved in the run folder. If openTSNE is not installed (as on many GPU nodes), `isogloss
+report` draws the map later.
 """
 
 import json
@@ -31,49 +31,49 @@ from isogloss.vectors.extract import stream
 Array = NDArray[np.float32]
 
 VECTORS, POINTS = "words.safetensors", "points.parquet"
-TOTAL = 1200  # points on the map: beyond this neither the eye nor t-SNE gains
+TOTAL = 1200  # points on the map, at most; more would be neither readable nor better for t-SNE
 
 
 def draw(
     run: Run, make: Callable[[], tuple[dict[str, list[Any]], Array]], *, layers: list[int], how: Mapping[str, Any]
 ) -> None:
-    """Choose the words of a run, leave their vectors in its folder, and draw them if that can be done here.
+    """Choose the words of a run, save their vectors in its folder, and draw the map if openTSNE is installed.
 
     Args:
-        run: Takes the vectors, and the points that are made of them.
+        run: Its folder gets the vectors or the points of the map.
         make: Chooses the points, as `choose` and `choose_tokens` do.
-        layers: The layers of their vectors.
-        how: `centre`, whether each language's mean is removed first, t-SNE's `perplexity`, and the projection's `seed`.
+        layers: The layers of the vectors.
+        how: `centre`, whether to remove each language's mean first, t-SNE's `perplexity`, and its `seed`.
     """
     path = run.folder / VECTORS
     if (run.folder / POINTS).is_file():
         return
     if not path.is_file():
-        chosen, own = make()
+        chosen, vectors = make()
         if len(chosen["words"]) < 5:
             run.note(f"no word map: only {len(chosen['words'])} words or tokens were found for it")
             return
         facts = {"layers": layers, **chosen, **how}
         with whole(path) as beside:
-            save_file({"vectors": own}, beside, {name: json.dumps(fact) for name, fact in facts.items()})
+            save_file({"vectors": vectors}, beside, {name: json.dumps(fact) for name, fact in facts.items()})
     draw_points(run.folder)
     if path.is_file():
         run.note("the word map was not drawn here: openTSNE is not installed; `isogloss report` draws it where it is")
 
 
 def choose(words: Vocabulary, vectors: Mapping[str, Array], points: int) -> tuple[dict[str, list[Any]], Array]:
-    """The words of the first language with translations in most languages, most frequent first, and those.
+    """Choose the words of the first language with translations in most languages, and these translations.
 
     Returns:
         The `languages`, `words` and translation groups, `pairs`, of the points; and the vectors (layers, words, width).
     """
     first = next(iter(words.pairs))[0]
     translations: dict[int, dict[str, int]] = {}
-    for (_, target), found in words.pairs.items():
-        for i, j in found:
+    for (_, target), linked in words.pairs.items():
+        for i, j in linked:
             translations.setdefault(i, {})[target] = j
-    each = min(points, TOTAL // len(words.types))
-    concepts = sorted(translations, key=lambda i: (-len(translations[i]), i))[:each]
+    most = min(points, TOTAL // len(words.types))
+    concepts = sorted(translations, key=lambda i: (-len(translations[i]), i))[:most]
     picked = [(pair, first, i) for pair, i in enumerate(concepts)]
     picked += [(pair, language, j) for pair, i in enumerate(concepts) for language, j in translations[i].items()]
     picked = [word for word in picked if not np.isnan(vectors[word[1]][:, word[2]]).any()]
@@ -89,14 +89,14 @@ def choose(words: Vocabulary, vectors: Mapping[str, Array], points: int) -> tupl
 def choose_tokens(
     stack: Stack | Chain, bitext: Bitext, rows: Sequence[int], *, layers: list[int], points: int
 ) -> tuple[dict[str, list[Any]], Array]:
-    """The content tokens of the first of these rows, at most `points` a language; as `choose`, but nothing is joined.
+    """Choose the content tokens of the first of these rows, at most `points` per language; returns as `choose` does.
 
-    So Jexus (2020) draws them: each use of a token is a point, and none is known to translate another.
+    As in Jexus (2020), each use of a token is a point, and tokens are not joined to translations.
     """
-    each, words, values = min(points, TOTAL // len(bitext.languages)), list[tuple[str, str]](), list[Array]()
+    most, words, values = min(points, TOTAL // len(bitext.languages)), list[tuple[str, str]](), list[Array]()
     for corpus in bitext.corpora:
-        left = each
-        for chunk in stream(stack, corpus, layers=layers, units=("token",), rows=rows[:each], chunk=16):
+        left = most
+        for chunk in stream(stack, corpus, layers=layers, units=("token",), rows=rows[:most], chunk=16):
             batch = encode(stack.tokenizer, corpus, chunk.rows, max_length=stack.max_length)
             names = stack.tokenizer.convert_ids_to_tokens(batch.ids[batch.content].tolist())[:left]
             words += [(corpus.language, name) for name in names]
@@ -110,10 +110,10 @@ def choose_tokens(
 
 
 def draw_points(folder: Path) -> None:
-    """Lay the words of a run on a plane at every layer, if their vectors are there and openTSNE is installed.
+    """Project the words of a run to a plane at every layer, if their vectors are there and openTSNE is installed.
 
-    The vectors (layers, n, d) are gone afterwards. Beside them are what `choose` says of the words, `layers`, and of
-    t-SNE `centre`, `perplexity` (how many neighbours count, at most (n - 1) / 3) and `seed`.
+    The vectors (layers, n, d) are deleted afterwards. Their file also has the words from `choose`, `layers`, and the
+    parameters of t-SNE: `centre`, `perplexity` (at most (n - 1) / 3) and `seed`.
     """
     path = folder / VECTORS
     if not path.is_file() or find_spec("openTSNE") is None:
@@ -134,16 +134,16 @@ def draw_points(folder: Path) -> None:
         x = vectors[number].astype(np.float64)
         for name in np.unique(names) if facts["centre"] else ():  # a language's offset would otherwise decide the map
             x[names == name] -= x[names == name].mean(axis=0)
-        # Unit rows, not the metric "cosine": a word alone in its language is zero once centred, and would divide by it.
+        # Unit rows instead of the metric "cosine": the only word of its language is zero once centred (0 / 0).
         rows = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
         near = PerplexityBasedNN(rows, perplexity=perplexity, metric="euclidean", method="exact", random_state=seed)
         start = positions
-        if start is None:  # the two main directions, the sign of each fixed by its largest entry
+        if start is None:  # the first two principal components, their signs fixed by the largest entry
             left, sizes, _ = np.linalg.svd(x - x.mean(axis=0), full_matrices=False)
             scores = left[:, :2] * sizes[:2]
             start = scores * np.sign(scores[np.abs(scores).argmax(axis=0), [0, 1]])
         embedding = TSNEEmbedding(rescale(start), near, negative_gradient_method="bh", random_state=seed, n_jobs=1)
-        # Only the first layer needs to find its shape from nothing; the others move on from the one before.
+        # Only the first layer needs early exaggeration; the others start from the layer before.
         if positions is None:
             embedding = embedding.optimize(n_iter=250, exaggeration=12, momentum=0.5)
         positions = np.asarray(embedding.optimize(n_iter=250, momentum=0.8), dtype=np.float64)

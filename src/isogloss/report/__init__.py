@@ -1,4 +1,4 @@
-"""What a run found, for people: the verdict in words, figures, and one page that opens offline.
+"""Reports of runs: the verdict in words, figures, and one page that opens offline.
 
 Nothing is drawn or rendered at import: matplotlib, Pillow and Jinja are imported inside the functions that use them,
 so a machine without them can still import this package and read a verdict.

@@ -1,11 +1,11 @@
-"""A run as the report reads it: its record, its rows, their curves along layers or steps, and the words for values.
+"""Runs as the report reads them: record, rows, curves along layers or steps, and the wording of values.
 
-The average over language pairs averages values, floors, and the two ends of the intervals. Averaged ends are the
-interval of the mean if the errors of all pairs were perfectly correlated; pairs share their sentences, so anything
-narrower would promise too much. `isogloss map` measures the interval of the mean itself, and how far each layer is
-behind the best; `overall` prefers those.
-Only curves read at the same positions enter an average: else it would move because its members changed. Along steps,
-curves of several seeds become one, their mean with a t interval over seeds; along layers they stay apart.
+The average over language pairs averages values, floors, and both ends of the intervals. The averaged ends are the
+interval of the mean if the errors of all pairs are perfectly correlated; pairs share their sentences, so a narrower
+interval would be too optimistic. `isogloss map` computes the interval of the mean itself, and how far each layer is
+behind the best; `overall` prefers these rows.
+Only curves with the same layers or steps are averaged; otherwise the average would move because its members changed.
+Along steps, several seeds become one curve, their mean with a t interval; along layers they stay separate.
 """
 
 from collections import Counter
@@ -26,47 +26,47 @@ from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.runs.table import WITHOUT_SINKS, training_name
 from isogloss.text import languages
 
-POOLED, OTHERS = "all", "others"  # targets of readings over all languages' text, and over all but the trained one's
+POOLED, OTHERS = "all", "others"  # targets of readings over the text of all languages, and of all but the trained one
 HELD, TEST, ORACLE = "validation", "test", "oracle"
 RETRIEVAL = (("p@1", "centred"), ("p@1", "csls"), ("p@1", "cosine"))
 LEADING = (*RETRIEVAL, ("cka", "debiased"), ("word_agreement", "centred"))
 SHORT_TITLES = {"p@1": "P@1", "cka": "CKA", "word_agreement": "word agreement", "aer": "alignment error"}
 METHOD_TITLES = {"cosine": "raw cosine", "csls": "CSLS", "statistical": "statistical aligner"}  # others are their names
 BOUNDS = ("value", "low", "high", "floor")
-bounds = attrgetter(*BOUNDS)  # the numbers of a reading
+bounds = attrgetter(*BOUNDS)  # the fields of a reading
 NAMES = ("method", "task", "model", "other_model", "data", "source", "target", "unit", "plan", "condition", "selection")
 DERIVED_NAMES = ("training", "kind", "seed")
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
 Fact = tuple[str, str, str]
-"""A number that a reader takes away: its label, its value, and what stands small behind it."""
+"""A key number of a run: its label, its value, and a short remark."""
 
 Readings = dict[int | None, dict[int, Interval]]
-"""Seed -> position -> reading; None is the seed of rows without one."""
+"""Seed -> position -> reading; the seed is None for rows without one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One measure of one thing at several layers or steps, its mean over `seeds`, or the average of `members` curves.
+    """The values of one measure at several layers or steps: a single curve, a mean over seeds, or an average of curves.
 
     Attributes:
-        measure: the measure.
-        readings: by layer or step, rising: the value, its interval, what chance gives, and how many items stand behind
-            it (of an average the fewest of its members; 0 where unknown).
-        most: of an average, the most items behind any value of its members.
-        members: how many curves it is the average of.
-        seeds: how many seeds it is the mean of.
-        text: of a mean over seeds, the readings with the intervals over the text, averaged over seeds.
-        tied: the layers that cannot be told from the best one when all are compared on the same sentences; None when
-            the run did not compare them.
-        layer: of a curve along steps, the layer that it is of.
-        method: how it was measured. This and the other texts are empty in an average whose members differ in them.
-        training: the name of plan, condition and settings together.
-        kind: of a curve along steps, what tells panels of one measure apart: method, selection, what a distance is to.
-        code: what tells it from the other curves of its panel, such as `en → nl` or the name of a training.
-        languages: the languages that a panel names it by.
-        leads: whether it is the main line of its panel, such as the mean over all languages.
+        measure: The measure.
+        readings: By layer or step, ascending: the value, its interval, the chance level, and the number of items (for
+            an average, the fewest of its members; 0 if unknown).
+        most: For an average, the largest number of items of its members.
+        members: Number of curves in the average.
+        seeds: Number of seeds in the mean.
+        text: For a mean over seeds, the readings with the intervals over the text, averaged over seeds.
+        tied: Layers that cannot be distinguished from the best one on the same sentences; None if the run did not
+            compare them.
+        layer: For a curve along steps, its layer.
+        method: Method of the measure. This and the other texts are empty in an average whose members differ in them.
+        training: The name of plan, condition and settings together.
+        kind: For a curve along steps, distinguishes panels of a measure: method, selection, reference of a distance.
+        code: Distinguishes the curve from others in its panel, such as `en → nl` or the name of a training.
+        languages: The languages in its label.
+        leads: Whether it is the main line of its panel, such as the mean over all languages.
     """
 
     measure: str
@@ -97,7 +97,7 @@ class Curve:
 
     @cached_property
     def at(self) -> tuple[int, ...]:
-        """The layers or steps, rising."""
+        """The layers or steps, ascending."""
         return tuple(self.readings)
 
     @property
@@ -112,13 +112,13 @@ class Curve:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """The smallest and the largest number of items behind a value, (0, 0) when unknown."""
+        """The smallest and the largest number of items of a value, (0, 0) if unknown."""
         known = [reading.n for reading in self.readings.values() if reading.n]
         return (min(known), max(self.most, *known)) if known else (0, 0)
 
     @property
     def best(self) -> int:
-        """The layer with the best value under the measure's own direction; the earliest of equals."""
+        """The layer with the best value (highest or lowest, depending on the measure); the earliest of ties."""
         pick = min if describe(self.measure).better == "lower" else max
         return pick(self.readings, key=lambda layer: self.readings[layer].value)
 
@@ -129,14 +129,14 @@ class Curve:
 
     @property
     def chance(self) -> "Curve":
-        """What chance gives, as a curve of its own."""
+        """The chance level as a curve."""
         return Curve(self.measure, {at: Interval(reading.floor) for at, reading in self.readings.items()})
 
     @property
     def alike(self) -> list[int]:
-        """The layers that cannot be told from the best, itself included.
+        """The layers that cannot be distinguished from the best one, including itself.
 
-        Where the run compared layers on the same sentences, that decides; otherwise layers whose intervals overlap.
+        The run's comparison of layers on the same sentences is used if there is one, otherwise overlapping intervals.
         """
         best = self.best
         if self.tied is not None:
@@ -145,7 +145,7 @@ class Curve:
 
     @property
     def above_chance(self) -> bool | None:
-        """Whether the best layer's interval (its value, where there is none) clears the floor; None without a floor."""
+        """Whether the best layer's interval (or value, if it has none) is above the floor; None without a floor."""
         peak = self.peak
         if isnan(peak.floor):
             return None
@@ -155,34 +155,34 @@ class Curve:
 
     @property
     def name(self) -> str:
-        """How a sentence calls the measure and its method, such as "centred P@1"."""
+        """The measure and its method in a sentence, such as "centred P@1"."""
         name = SHORT_TITLES.get(self.measure, describe(self.measure).title)
         return f"{METHOD_TITLES.get(self.method, self.method)} {name}".strip() if self.measure == "p@1" else name
 
     @property
     def items(self) -> str:
-        """What its values are counted over."""
+        """The items that its values are computed over, such as sentences."""
         return "words" if self.unit == "word" else "sentences"
 
     @property
     def pairs(self) -> str:
-        """What an average over languages is an average of."""
+        """What the members of an average over languages are: pairs or directions."""
         return "pairs of languages" if describe(self.measure).undirected else "directions"
 
     @property
     def turn(self) -> int:
-        """-1 where it fell, 1 where it rose, 0 where its ends cannot be told apart."""
+        """-1 if it fell, 1 if it rose, 0 if its first and last readings cannot be distinguished."""
         return 0 if not self.apart(0, -1) else 1 if self.last.value > self.first.value else -1
 
     def way(self, fell: str, stayed: str, rose: str) -> str:
-        """Which of three wordings says how it went from its first to its last reading."""
+        """The one of three wordings that describes the change from the first to the last reading."""
         return (stayed, rose, fell)[self.turn]
 
     def apart(self, first: int, second: int) -> bool:
-        """Whether two readings differ: their intervals do not overlap, or without intervals their values differ.
+        """Whether two readings differ: their intervals do not overlap or, without intervals, their values differ.
 
-        Readings of one training share their items, so intervals that part are more than enough. Of several seeds the
-        intervals over seeds and those over the text must part: seeds that agree say nothing of other sentences.
+        Readings of one training share their items, so this is conservative. With several seeds, both the intervals over
+        seeds and those over the text must not overlap: seeds that agree say nothing about other sentences.
         """
         for readings in filter(None, (self.readings, self.text)):
             one, other = readings[self.at[first]], readings[self.at[second]]
@@ -191,7 +191,7 @@ class Curve:
         return True
 
     def say(self, layer: int, *, floor: bool = True) -> str:
-        """The value at a layer, its interval, and, where higher is better, what chance gives."""
+        """The value at a layer, its interval and, if higher is better, the chance level, as text."""
         reading = self.readings[layer]
         chance = f"chance gives {number(reading.floor)}" if not isnan(reading.floor) else "no floor was measured"
         untold = not floor or describe(self.measure).better == "lower"
@@ -200,8 +200,8 @@ class Curve:
     def reading(self, index: int) -> str:
         """The reading at a position of the curve as text: its value and interval.
 
-        The interval is over seeds. Where all seeds have the same value, as before the first update, it is the one over
-        sentences instead. Three decimals for shares, four digits for the rest.
+        The interval is over seeds. If all seeds have the same value, as before the first update, it is the one over
+        sentences instead. Shares have three decimals, other values four digits.
         """
         reading = self.readings[self.at[index]]
         if self.text and isclose(reading.low, reading.high, rel_tol=1e-9):
@@ -209,12 +209,12 @@ class Curve:
         return reading.say(number if (describe(self.measure).axis or (0, 2))[1] <= 1 else digits)
 
     def from_to(self, *, steps: bool = True) -> str:
-        """Where it began and where it ended."""
+        """The first and the last reading as text."""
         first, last = (f" at step {self.at[end]:,}" if steps else "" for end in (0, -1))
         return f"from {self.reading(0)}{first} to {self.reading(-1)}{last}"
 
     def thin(self, *, most: int) -> "Curve":
-        """At most `most` readings, evenly spread over the list, the first and the last among them.
+        """At most `most` readings, evenly spaced, including the first and the last.
 
         >>> Curve("loss", {step: Interval(1.0) for step in range(9)}).thin(most=3).at
         (0, 4, 8)
@@ -222,7 +222,7 @@ class Curve:
         return replace(self, readings={step: self.readings[step] for step in spread(self.at, most=most)})
 
     def line(self, label: str, **look: Any) -> Line:
-        """The curve as a line of a figure, where infinite values are gaps; `look` holds more fields of the line."""
+        """The curve as a line of a figure, with gaps for infinite values; `look` has further fields of the line."""
         readings, lists = self.readings.values(), {}
         for name in BOUNDS:
             values = [getattr(reading, name) for reading in readings]
@@ -233,26 +233,26 @@ class Curve:
 
 
 def spread(items: Sequence[T], *, most: int) -> list[T]:
-    """At most `most` items, evenly spread over the list, the first and the last among them."""
+    """At most `most` items, evenly spaced, including the first and the last."""
     chosen = range(len(items)) if len(items) <= most else np.linspace(0, len(items) - 1, most).round().astype(int)
     return [items[index] for index in chosen]
 
 
 def overlap(first: Interval, second: Interval) -> bool:
-    """Whether two intervals have a value in common; not where one of them is unknown."""
+    """Whether two intervals overlap; False if one of them is unknown."""
     return first.low <= second.high and second.low <= first.high
 
 
 def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) -> list[Curve]:
     """Every curve of the rows along layers or steps, in order of appearance.
 
-    Rows without a value or without a layer (step) make no curve; a reading taken twice counts once, the last time.
+    Rows without a value or without a layer (step) are ignored; of a repeated reading, the last one counts.
 
     Args:
-        rows: a table of rows.
-        along: the column that curves are along: `layer` or `step`.
-        by: the columns that tell curves apart; by default the measure and all coordinates, along steps but the seed.
-            Where `with_trainings` has added the name of the training, curves have it, too.
+        rows: A table of rows.
+        along: The column on the horizontal axis, `layer` or `step`.
+        by: Columns that distinguish curves; by default the measure and all coordinates, along steps without the seed.
+            If `with_trainings` has added the name of the training, curves have it, too.
     """
     rows = rows[rows[along].notna() & rows["value"].notna()]
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
@@ -263,7 +263,7 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     for values, own in grouped(zip(coordinates, numbers, strict=True), itemgetter(0)).items():
         group: Readings = {}
         for _, (seed, position, n, value, low, high, floor) in own:
-            low, high = (low, high) if low <= high else (nan, nan)  # half an interval is none
+            low, high = (low, high) if low <= high else (nan, nan)  # an interval with one end is unknown
             reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
@@ -279,9 +279,9 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
 
 
 def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
-    """The mean over seeds at each step that all were read at, and its interval; `n` the fewest items of a seed.
+    """The mean over seeds, with its interval, at each step that all seeds have; `n` is the fewest items of a seed.
 
-    Where one seed stops earlier than others, the mean of those that are left would be of other trainings.
+    Later steps are dropped if one seed stopped early: the mean of the others would be a mean of other trainings.
     """
     own = [group[seed] for seed in sorted(seed for seed in group if seed is not None)]
     steps = sorted(set.intersection(*map(set, own)) or set.union(*map(set, own)))
@@ -294,13 +294,13 @@ def _curve_over_seeds(group: Readings, about: dict[str, Any]) -> Curve:
         mean = mean_over_seeds(values, scale="log" if measure.logarithmic and positive else "linear")
         low, high, floor = (mean_over_seeds(side).value for side in ends)
         reading = replace(mean, n=min((each.n for each in same if each.n), default=0), floor=floor)
-        over_seeds[step] = reading.clipped(*measure.range)  # an interval over few seeds would go beyond
+        over_seeds[step] = reading.clipped(*measure.range)  # an interval over few seeds may exceed the range
         text[step] = replace(reading, low=low, high=high)
     return Curve(readings=over_seeds, text=text, seeds=len(own), **about)
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
-    """Items by what a function says of each, in order of appearance, such as `grouped(parts, attrgetter("task"))`."""
+    """Group items by a key function, in order of appearance, as in `grouped(parts, attrgetter("task"))`."""
     groups: dict[K, list[T]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
@@ -308,12 +308,12 @@ def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
 
 
 def select(parts: Iterable[Curve], **wanted: Any) -> list[Curve]:
-    """The curves whose fields have these values, such as `select(parts, measure="p@1", method="centred")`."""
+    """The curves whose fields have these values, as in `select(parts, measure="p@1", method="centred")`."""
     return [part for part in parts if all(getattr(part, name) == value for name, value in wanted.items())]
 
 
 def average(parts: Sequence[Curve]) -> Curve:
-    """The mean of the curves read at the same positions (the longest list wins), ends of intervals too."""
+    """The mean of the curves with the longest list of positions; the ends of intervals are averaged, too."""
     at = max((part.at for part in parts), key=len)
     whole = [part for part in parts if part.at == at]
     if len(whole) == 1:
@@ -331,10 +331,10 @@ def average(parts: Sequence[Curve]) -> Curve:
 
 
 def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
-    """The average of a measure's curves by layer, with the interval and the comparison of layers the run itself took.
+    """The average of a measure's curves by layer, with the run's own interval and comparison of layers.
 
-    Where the curves hold `MEASURE_mean` of one data set, its interval is the average's; else the averaged ends are.
-    Beside it, `MEASURE_behind` says which layers cannot be told from the best.
+    If the curves include `MEASURE_mean` of one data set, the average has its interval; else the ends are averaged.
+    `MEASURE_behind` determines which layers cannot be distinguished from the best.
     """
     mean, known, behind = (select(parts, measure=measure + end, method=method) for end in ("", "_mean", "_behind"))
     curve = average(mean)
@@ -348,7 +348,7 @@ def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
 
 
 def central_language(pairs: Iterable[tuple[str, str]]) -> str:
-    """The language the others are compared with: the one in most pairs, and among equals the first source."""
+    """The language in most pairs, with which the others are compared; of ties, the first source."""
     known = [pair for pair in dict.fromkeys(pairs) if all(pair)]
     partners = Counter(code for pair in set(map(frozenset, known)) for code in pair)
     # `known` is in order of appearance and max keeps the first of equals.
@@ -356,13 +356,13 @@ def central_language(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 class RunFolder:
-    """One run, with the facts that every view of it reads.
+    """One run, with the facts that its views use.
 
-    record: run.json. rows: the table. points: the word map, or None. name: tells runs apart. arguments: those of the
-    command, as far as the record has them. command: what made the run; of a sweep that of its jobs. model: what was
-    measured, from the record or else the rows. depth: how many blocks the model has, where the record says so; not all
-    of them need have been read. data: names of the data sets, and languages: codes, in order of appearance, in the rows
-    and then in the points. centre: the language that the others are compared with.
+    record: run.json. rows: the table. points: the word map, or None. name: distinguishes runs. arguments: those of the
+    command, as far as recorded. command: the command that made the run; for a sweep, that of its jobs. model: the name
+    of the model, from the record or else the rows. depth: number of blocks of the model, if recorded, even if not all
+    were read. data: names of the data sets. languages: codes, in order of appearance in the rows, then in the points.
+    centre: the language that the others are compared with.
     """
 
     def __init__(
@@ -386,7 +386,7 @@ class RunFolder:
 
     @cached_property
     def mapped(self) -> pd.DataFrame:
-        """The rows of a map: those without a step, less the scores of a task at single layers and what sinks hide."""
+        """The rows of a map: those without a step, except scores of a task at single layers and rows without sinks."""
         rows = self.rows[self.rows["step"].isna() & (self.rows["condition"] != WITHOUT_SINKS)]
         return rows[rows["layer"].isna() | (rows["task"] == "")]
 
@@ -397,14 +397,14 @@ class RunFolder:
 
     @cached_property
     def lead(self) -> Curve | None:
-        """The leading measure over the layers of a map, averaged over language pairs; None where none was measured."""
+        """The leading measure of a map by layer, averaged over language pairs; None if there is none."""
         known = {(curve.measure, curve.method) for curve in self.by_layer}
         return next((overall(self.by_layer, *pair) for pair in LEADING if pair in known), None)
 
     def map_at(self, end: str) -> "tuple[int, RunFolder, Curve] | None":
         """The first (`min`) or last (`max`) step with a measure by layer, its rows as a map, and the leading curve.
 
-        None where nothing was measured by layer, or several trainings were run.
+        None if there is no measure by layer, or there are several trainings.
         """
         rows = self.trained[self.trained["layer"].notna() & self.trained["value"].notna() & self.trained["task"].eq("")]
         steps = rows.groupby(["measure", "method"])["step"].agg(end)
@@ -416,10 +416,10 @@ class RunFolder:
 
     @cached_property
     def trainings(self) -> pd.DataFrame:
-        """All rows with the column `training`, without seeds that were interrupted while others finished.
+        """All rows with the column `training`, without unfinished seeds if other seeds of the plan are finished.
 
-        A training of `drift` that finished has a test of its best model. With an interrupted seed among the others, the
-        mean over seeds would jump at the step where that one stops.
+        A finished training of `drift` has a test of its best model. With an unfinished seed among the others, the mean
+        over seeds would jump at the step where that seed stops.
         """
         rows = with_trainings(self.rows)
         tested = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST) & rows["step"].notna()]
@@ -440,18 +440,18 @@ class RunFolder:
 
 @dataclass(frozen=True)
 class View:
-    """How a run is told.
+    """The presentation of a run.
 
     Attributes:
-        mark: what the page calls the run, in one word.
-        verdict: the sentences that say what was found.
-        facts: the few numbers that a reader takes away.
-        figures: every figure; its `section` says where on the page it stands.
-        tables: tables above the figures of the section `scores`.
-        heading: which title and introduction of the template that section has.
-        caution: whether the verdict is a warning, such as that nothing is better than chance.
-        title: what stands above the page, where that is more than the name of the model.
-        paper: of a reproduction, the conditions, the findings and the tables of the paper.
+        mark: The kind of run, in one word.
+        verdict: Sentences with the findings.
+        facts: The key numbers.
+        figures: All figures; `section` is a figure's place on the page.
+        tables: Tables above the figures of the section `scores`.
+        heading: Selects the title and introduction of that section in the template.
+        caution: Whether the verdict is a warning, such as that nothing is better than chance.
+        title: Title of the page; empty for the name of the model.
+        paper: For a reproduction, the conditions, the findings and the tables of the paper.
     """
 
     mark: str
@@ -466,7 +466,7 @@ class View:
 
 
 def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with one more column: `training`, the name of plan, condition and settings together."""
+    """Add the column `training`: the name of plan, condition and settings together."""
     columns = ("plan", "condition", "settings")
     keys = list(zip(*(rows[name] for name in columns), strict=True))
     names = {key: training_name(dict(zip(columns, key, strict=True))) for key in set(keys)}
@@ -474,7 +474,7 @@ def with_trainings(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def by_partner(parts: Sequence[Curve], centre: str) -> dict[str, Curve]:
-    """For each language, the average of its curves with the central one, both directions and all data."""
+    """For each language, the average of its curves with the central one, over both directions and all data sets."""
     own = [part for part in parts if not part.target or centre in (part.source, part.target)]
     return {
         language: average(group) for language, group in grouped(own, lambda part: other_language(part, centre)).items()
@@ -487,13 +487,13 @@ def other_language(part: Curve, centre: str) -> str:
 
 
 def count_items(curve: Curve) -> str:
-    """How many sentences or words stand behind a value of a curve, in words."""
+    """The number of sentences or words of a curve's values, as text."""
     counts = span_of(curve.counts)
     return f"n = {counts} {curve.items}{' each' if curve.members > 1 else ''}" if counts else "n not recorded"
 
 
 def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
-    """Say which language lies nearest to the central one at the best layer, and which farthest; none for two."""
+    """A sentence on the closest and the farthest language from the central one at the best layer; none for two."""
     best, parts = lead.best, select(run.by_layer, measure=lead.measure, method=lead.method)
     partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
     if len(partners) < 2 or lead.above_chance is False:
@@ -514,7 +514,7 @@ def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
 
 
 def where_best(curve: Curve) -> str:
-    """The best layer, and those that cannot be told from it."""
+    """The best layer, and those that cannot be distinguished from it, as text."""
     best, same = curve.best, curve.alike
     if len(same) == 1:
         return f"layer {best}"

@@ -1,10 +1,10 @@
 """Draw figures as PNG and SVG with matplotlib: panels of curves, grids of shades, and matrices of languages.
 
-The style is set for the time of drawing only, and files are written whole. `charts.js` draws the same figures on the
-page; ticks of axes that count in factors are chosen in the same way there.
+The style is set only while drawing, and files are written atomically. `charts.js` draws the same figures on the page
+and chooses the ticks of logarithmic axes in the same way.
 
-A figure never shows an empty box: a word that no installed font covers stays unlabelled and its script is named in the
-caption. Scripts whose letters join or run right to left also need a matplotlib that shapes text (3.11, with libraqm).
+A figure never shows an empty box: a word that no installed font covers is not labelled, and its script is named in the
+caption. Scripts with joined or right-to-left letters also need a matplotlib that shapes text (3.11, with libraqm).
 """
 
 import textwrap
@@ -33,20 +33,20 @@ STYLE = Path(__file__).with_name("figures.mplstyle")
 DPI = 160
 CHANCE, REFERENCE = "#8a8577", "#CC79A7"
 MOST_COLUMNS, MOST_TICKS = 4, 14
-BESIDE = 2.4  # inches that the legend of a single panel takes
-MOST_INSIDE = {False: 4, True: 3}  # curves that a legend inside a panel has room for, in small panels fewer
+BESIDE = 2.4  # width in inches of the legend of a single panel
+MOST_INSIDE = {False: 4, True: 3}  # most curves for a legend inside a panel; fewer in small panels
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1.5, 1.5)))
-TURNED = 6  # words below an axis from which on they stand on end
+TURNED = 6  # from this many words below an axis on, they are rotated
 CELL_WITH_TEXT = 0.42  # inches
 MOST_NAMED_COLUMNS = 25
 LEAST_RANGE = 0.1
-LIGHT_TEXT = 0.58  # darker shades than this share of the scale need light text
+LIGHT_TEXT = 0.58  # above this share of the scale, shades are so dark that text is light
 FEWEST_FACTORS, MOST_FACTORS = 4, 9
 FACTOR_SERIES = ((1.0,), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0))
 
 BASE_FONT = "DejaVu Sans"  # comes with matplotlib
-PLACEHOLDER_FONTS = ("Last Resort", "LastResort", "Adobe Blank")  # every letter is a box or nothing in them
-# Families to look into first, the best ones in front; a Chinese font has the letters of Japanese and Korean, too.
+PLACEHOLDER_FONTS = ("Last Resort", "LastResort", "Adobe Blank")  # they draw every letter as a box or not at all
+# Preferred families, best first; a Chinese font also has the letters of Japanese and Korean.
 CHINESE_FONTS = ("Noto Sans CJK SC", "Noto Sans SC", "PingFang SC", "Microsoft YaHei", "SimHei", "WenQuanYi")
 PREFERRED_FONTS = (*CHINESE_FONTS, "Noto Sans", "Noto Serif", "Noto")
 INDIC = ("Devanagari", "Bengali", "Gurmukhi", "Gujarati", "Oriya", "Tamil", "Telugu", "Kannada", "Malayalam", "Sinhala")
@@ -56,9 +56,9 @@ JOINED = frozenset(("Arabic", "Hebrew", "Syriac", "Thaana", "Nko", *INDIC, *ASIA
 
 @contextmanager
 def drawing(words: Iterable[str] = ()) -> Iterator["FontChoice"]:
-    """Set the style of figures that show these words, while the block runs, and give the fonts that were chosen.
+    """Set the style of figures inside the block and yield the fonts chosen for these words.
 
-    The caller's matplotlib settings are untouched afterwards.
+    The caller's matplotlib settings are restored afterwards.
     """
     try:
         import matplotlib.style
@@ -67,7 +67,7 @@ def drawing(words: Iterable[str] = ()) -> Iterator["FontChoice"]:
     fonts = choose_fonts(words)
     style: list[Any] = ["default", STYLE, {"font.family": fonts.families}]
     with matplotlib.style.context(style), warnings.catch_warnings():
-        # A glyph that is missing from one family is drawn from the next; what none has never reaches a figure.
+        # A glyph that is missing from one family is drawn from the next; words that no family covers are not drawn.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield fonts
 
@@ -86,9 +86,9 @@ class FontChoice:
     """Fonts for a set of words.
 
     Attributes:
-        families: the fonts to draw with, in order.
-        letters: the code points that they cover.
-        cannot: the scripts that stay undrawn, with a sentence that says so and why.
+        families: The font families, in order.
+        letters: The code points that they cover.
+        cannot: The scripts that are not drawn, each with a sentence that gives the reason.
     """
 
     families: list[str]
@@ -96,7 +96,7 @@ class FontChoice:
     cannot: dict[str, str]
 
     def draws(self, word: str) -> bool:
-        """Whether every letter of a word can be drawn, and joined where its script needs that."""
+        """Whether every letter of a word can be drawn, and joined if its script requires it."""
         return not any(
             script_of(letter) in self.cannot or ord(letter) not in self.letters
             for letter in word
@@ -105,7 +105,7 @@ class FontChoice:
 
 
 def choose_fonts(words: Iterable[str]) -> FontChoice:
-    """Choose families that together draw as many of the words as the installed fonts can."""
+    """Choose font families that together cover as many of the words as possible."""
     from matplotlib import ft2font
 
     scripts, joins = characters_by_script(words), hasattr(ft2font, "__libraqm_version__")
@@ -131,7 +131,7 @@ def choose_fonts(words: Iterable[str]) -> FontChoice:
 
 @lru_cache(maxsize=1)
 def _installed() -> dict[str, tuple[str, int]]:
-    """Each family's upright regular face: its file, and its index in the file."""
+    """The file of each family's upright regular face, and the index of the face in the file."""
     from matplotlib.font_manager import fontManager
 
     entries: list[Any] = [
@@ -145,7 +145,7 @@ def _installed() -> dict[str, tuple[str, int]]:
 
 @lru_cache(maxsize=256)
 def _letters_of(family: str) -> frozenset[int]:
-    """The code points that a family has; none when its file cannot be read."""
+    """The code points of a family; empty if its file cannot be read."""
     from matplotlib.ft2font import FT2Font
 
     path, index = _installed().get(family, ("", 0))
@@ -167,7 +167,7 @@ def new_figure(width: float, height: float, **grid: Any) -> "tuple[Drawing, Any]
 
 
 def save(sheet: "Drawing", folder: Path, name: str) -> list[Path]:
-    """Write a drawing as PNG and SVG; laid out once for both, which takes longer than drawing it."""
+    """Write a drawing as PNG and SVG; the layout, which is slower than drawing, is computed once."""
     sheet.draw_without_rendering()
     sheet.set_layout_engine(None)
     around = sheet.get_tightbbox().padded(0.15)
@@ -181,14 +181,14 @@ def save(sheet: "Drawing", folder: Path, name: str) -> list[Path]:
 
 
 def caption(sheet: "Drawing", text: str) -> None:
-    """Put a quiet line below the drawing, as wide as the drawing."""
+    """Add a caption in a muted colour below the drawing, wrapped to its width."""
     if text:
         lines = "\n".join(textwrap.wrap(text, int(15.5 * sheet.get_figwidth())))
         sheet.supxlabel(lines, x=0.01, ha="left", fontsize=8.5, color=QUIET)
 
 
 def write_figure(figure: Figure, out: Path) -> list[Path]:
-    """Draw a figure into a folder, as its menus are chosen at first, and return the files; inside `drawing()`."""
+    """Draw a figure with the initial choice of its menus and return the files; call it inside `drawing()`."""
     sheet = _draw_grid(figure) if figure.section in GRIDS else _draw_curves(figure)
     layer = figure.chosen.get("Layer")
     along = "by layer and step" if figure.section == "step-grid" else "by layer" if figure.xlabel == "layer" else ""
@@ -212,8 +212,8 @@ def _draw_curves(figure: Figure) -> "Drawing":
     small = columns > 2
     width, height = ((3.0, 2.3) if small else (5.0, 3.6)) if count > 1 else (7.0, 4.2)
     labels = [[line.label for line in panel.lines if not line.faint] for panel in panels]
-    # One legend beside the panels stands for all of them where curves are many, and the same in each or the first ones:
-    # colours go by the index of a curve in its panel, so one that is missing in the middle would change the others'.
+    # Many curves share one legend beside the panels if every panel has the same ones or the first of them: colours
+    # depend on the index of a curve in its panel, so a curve missing in the middle would change the later colours.
     most = max(labels, key=len, default=[])
     alike = all(own == most[: len(own)] for own in labels)
     shared = bool(figure.columns) or (len(most) > MOST_INSIDE[small] and alike)
@@ -223,7 +223,7 @@ def _draw_curves(figure: Figure) -> "Drawing":
     places = list(grid.flat)
     for axes, panel in zip(places, panels, strict=False):
         _draw_panel(axes, panel, figure, small=small, legend=not shared)
-    if figure.columns:  # one range in a column, that of the lines: intervals over few seeds would flatten them all
+    if figure.columns:  # one range per column, from the lines: wide intervals over few seeds would flatten them
         for axes in places[:count]:
             drawn = np.concatenate([np.asarray(line.get_ydata(), "float64") for line in axes.lines])
             axes.dataLim.intervaly = np.nanmin(drawn), np.nanmax(drawn)
@@ -259,10 +259,10 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
             continue
         if len(line.low) and line.band and len(line.steps) > 1:
             axes.fill_between(line.steps, line.low, line.high, color=ink, alpha=0.16, linewidth=0)
-        elif len(line.low) and line.band:  # a band of one point would have no width
+        elif len(line.low) and line.band:  # a single point has an error bar, since its band would have no width
             axes.vlines(line.steps, line.low, line.high, color=ink, alpha=0.5, linewidth=2.4 if line.thick else 1.6)
         look = {"color": ink, "linewidth": 2.6 if line.thick else 1.6, "linestyle": DASHES[line.dash]}
-        gaps = line.steps[-1] - line.steps[0] > len(line.steps) - 1  # steps left out: show which were read
+        gaps = line.steps[-1] - line.steps[0] > len(line.steps) - 1  # with gaps, markers show the existing steps
         marker = "o" if len(line.steps) < 8 and (gaps or line.best is None) else ""
         axes.plot(line.steps, line.value, label=line.label, marker=marker, markersize=3, **look)
         if line.best is not None:
@@ -285,7 +285,7 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
 
 
 def inks(lines: Sequence[Line]) -> list[str]:
-    """The colours of a panel's lines: their own, dark for what stands for all, or by number, dots counted apart."""
+    """The colours of a panel's lines: given, dark for the main line, or by index; dots are counted separately."""
     counts, colours = [0, 0], []
     for line in lines:
         index = counts[line.dots] if line.hue is None else line.hue
@@ -295,12 +295,12 @@ def inks(lines: Sequence[Line]) -> list[str]:
 
 
 def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> None:
-    """Ticks below, whole numbers where there are only such or the figure's own words; range and ticks at the side."""
+    """Set the ticks of the horizontal axis (whole numbers or words), and range and ticks of the vertical axis."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     steps = [step for line in panel.lines for step in line.steps]
     whole = all(float(step).is_integer() for step in steps)
-    layers = whole and all(abs(step) < 100 for step in steps)  # longer numbers collide
+    layers = whole and all(abs(step) < 100 for step in steps)  # longer numbers would overlap
     few = layers and max((len(line.steps) for line in panel.lines), default=0) <= MOST_TICKS and not small
     axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS if few else 4 if small else 6, integer=whole))
     if whole:
@@ -324,9 +324,9 @@ def _dress_axes(axes: "Axes", panel: Panel, figure: Figure, *, small: bool) -> N
 
 
 def factor_ticks(low: float, high: float) -> list[float]:
-    """Ticks between two ends above zero, 4 to 9 of them: of the coarsest series of factors, or at equal distances.
+    """4 to 9 ticks between two positive ends, of the coarsest logarithmic series, or at equal distances.
 
-    A perplexity that falls from 13 to 10 has one power of ten in its range, and one of 1, 2, 5: no axis to read it by.
+    For a perplexity that falls from 13 to 10, powers of ten or the series 1, 2, 5 would give a single tick.
 
     >>> factor_ticks(1, 3000), factor_ticks(2, 60), factor_ticks(3.9, 13.8)
     ([1.0, 10.0, 100.0, 1000.0], [2.0, 5.0, 10.0, 20.0, 50.0], [4.0, 5.0, 6.0, 8.0, 10.0])
@@ -342,7 +342,7 @@ def factor_ticks(low: float, high: float) -> list[float]:
 
 
 def dress_factors(axes: "Axes") -> None:
-    """Give the vertical axis factors, with ticks that can be read; what is drawn must be there already."""
+    """Make the vertical axis logarithmic, with readable ticks; call it after drawing the curves."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
     axes.set_yscale("log")
@@ -352,7 +352,7 @@ def dress_factors(axes: "Axes") -> None:
 
 
 def _draw_grid(figure: Figure) -> "Drawing":
-    """Shaded cells with their values where there is room: a line a row and a step a column, or a line a cell."""
+    """Draw shaded cells, with values if there is room: a row per line and a column per step, or a cell per line."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle
 
@@ -402,9 +402,9 @@ def _at(line: Line, step: float) -> float:
 
 
 def shade_range(low: float, high: float, axis: tuple[float, float] | None = None) -> tuple[float, float]:
-    """Values of the palest and the darkest shade: at least a tenth apart, or a hair would look like a gulf.
+    """Values of the palest and the darkest shade, at least 0.1 apart so that tiny differences do not look large.
 
-    There is no shade for what cannot be, such as a share below nothing.
+    The range is limited to possible values; a share, for instance, is never below 0.
     """
     room = max(0.0, LEAST_RANGE - (high - low)) / 2
     first, last = low - room, high + room

@@ -1,7 +1,7 @@
-"""The page of a drift run: what tuning on one language gained there, what it cost elsewhere, and which layers moved.
+"""The page of a drift run: the effect of fine-tuning on its language, on other languages, and on layers.
 
-Intervals are over seeds where there are several, else over the text. Nothing is called a change unless the intervals of
-the two readings part, over seeds and over the text: seeds that agree say nothing of other sentences.
+Intervals are over seeds if there are several, else over the text. Something is called a change only if the intervals of
+the two readings do not overlap, over seeds and over the text: seeds that agree say nothing about other sentences.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,7 +22,7 @@ from isogloss.training.plans import parse_plan
 
 
 def view(run: RunFolder) -> View:
-    """Sentences on perplexities by plan, crossing, balance, the test, layers and retrieval; and charts over steps."""
+    """Sentences on perplexities by plan, crossing, balance, the test, layers and retrieval; and figures over steps."""
     tuned = select(run.by_step, measure="perplexity", data=HELD, unit="token")
     sentences = unfinished(run)
     sentences += [] if tuned else ["No perplexity was read yet, so nothing can be said of the tuning."]
@@ -32,7 +32,7 @@ def view(run: RunFolder) -> View:
         sentences += _perplexity(run, tuned[0].target, plan, by)
     sentences += _tests(run.trainings, bys)
     for plan, by in bys.items():
-        # Which layer is farthest from where it began, which nearest, and which never moved:
+        # The layers that moved most and least, and those that did not move:
         layers = _by_layer(run, "l2_drift", plan, kind=f"to {START}")
         still = [layer for layer, curve in layers.items() if not curve.last.value > 0]
         ranked = sorted(layers.keys() - still, key=lambda layer: (-layers[layer].last.value, layer))
@@ -42,11 +42,11 @@ def view(run: RunFolder) -> View:
             others += f"; {curves.name_layers(still)} did not move" if still else ""
             sentences.append(f"Layer {ranked[0]} moved most{by} (L2 {most} from its start){others}.")
     natives = [name for name in dict.fromkeys(run.trained["other_model"]) if name not in ("", START)]
-    for native in natives[:1]:  # how alike the last layer and the native model's are, by CKA, which no rotation changes
+    for native in natives[:1]:  # similarity of the last layer to the native model's, by CKA: invariant to rotation
         ends = {plan: _by_layer(run, "cka", plan, kind=f"to {native}") for plan in plans}
         layer = max((layer for courses in ends.values() for layer in courses), default=-1)
         sentences += _listing(f"CKA of layer {layer} with the native model {native}", ends, layer, bys)
-    # What became of finding translations, at the layer that found most of them before:
+    # Change of retrieval at the layer that was best before fine-tuning:
     retrieval = {plan: _by_layer(run, "p@1_mean", plan, kind="centred") for plan in plans}
     for first in [courses for courses in retrieval.values() if courses][:1]:
         best = max(first, key=lambda layer: (first[layer].first.value, -layer))
@@ -56,7 +56,7 @@ def view(run: RunFolder) -> View:
 
 
 def facts(run: RunFolder) -> list[Fact]:
-    """The few numbers a reader takes away."""
+    """The key numbers."""
     read = select(run.by_step, measure="perplexity", unit="token")
     here = select(read, data=HELD)
     if not here:
@@ -72,9 +72,9 @@ def facts(run: RunFolder) -> list[Fact]:
 
 
 def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
-    """What a plan did to the target, then to the others, of whom the one that changed most is named.
+    """Sentences on a plan's effect on the target and on the others, naming the one that changed most.
 
-    Then where the two curves cross and where they balance best, per token and per character.
+    Then on the steps where the two curves cross and where they balance best, per token and per character.
     """
     courses = select(run.by_step, measure="perplexity", unit="token", training=plan)
     here = select(courses, data=HELD)[0]
@@ -84,7 +84,7 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
     seeds = f" (means of {here.seeds} seeds)" if here.seeds > 1 else ""
     others = {curve.target: curve for curve in reversed(courses) if curve.target != language}  # the first of each
     pooled = others.pop(OTHERS, None)
-    if pooled is None or not others:  # none was given, or the run was stopped before they were read
+    if pooled is None or not others:  # no other language was given, or the run stopped before the first reading
         return [f"{sentence}{seeds}."]
     whose = "the other languages, pooled," if len(others) > 1 else language_name(next(iter(others)))
     change = pooled.way("fell", "did not clearly change:", "rose")
@@ -99,7 +99,7 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
         over = "" if isnan(row["low"]) else f" [{row['low']:,.0f}, {row['high']:,.0f}] ({row['n']} seeds)"
         steps[row["measure"]][row["unit"]] = f"step {row['value']:,.0f}{over}"
     crossed, balanced = steps.values()
-    if balanced:  # every finished run has one
+    if balanced:  # every finished run has a balance step
         never = [f"per {unit}" for unit in ("token", "character") if unit not in crossed]
         parts = [f"cross at {' and '.join(f'{text} per {unit}' for unit, text in crossed.items())}"] if crossed else []
         parts += [f"do not cross{'' if len(never) == 2 else ' ' + never[0]}"] if never else []
@@ -109,7 +109,7 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
 
 
 def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:
-    """The test of each plan's best models, the lowest first, beside the model before; a native one per character."""
+    """Test perplexity of each plan's best models, lowest first, against the model before, or a native one."""
     tests = rows[(rows["measure"] == "perplexity") & (rows["data"] == TEST)]
     models = list(dict.fromkeys(tests.loc[tests["training"].isin(bys), "model"]))
     if not models:
@@ -127,7 +127,7 @@ def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:
 
 
 def _test(rows: pd.DataFrame) -> tuple[float, str]:
-    """A test over seeds, or with the interval of one; as a number and in words."""
+    """Mean test perplexity over seeds, with the interval over seeds or of the only seed; as a number and as text."""
     mean = mean_over_seeds(rows["value"].tolist(), scale="log")
     if len(rows) == 1:
         mean = replace(mean, low=rows["low"].iloc[0], high=rows["high"].iloc[0])
@@ -141,7 +141,7 @@ def _by_layer(run: RunFolder, measure: str, plan: str, *, kind: str) -> dict[int
 
 
 def _listing(subject: str, courses: Mapping[str, Mapping[int, Curve]], layer: int, bys: Mapping[str, str]) -> list[str]:
-    """One sentence on where the curves of a layer ended that began together, a plan each."""
+    """A sentence on the end values of a layer's curves, one per plan, which have the same start."""
     ended = {plan: own[layer] for plan, own in courses.items() if layer in own}
     if not ended:
         return []
@@ -151,10 +151,10 @@ def _listing(subject: str, courses: Mapping[str, Mapping[int, Curve]], layer: in
 
 
 def unfinished(run: RunFolder) -> list[str]:
-    """Sentences on the trainings of a drift run that are not done: none for one that is finished.
+    """Sentences on the unfinished trainings of a drift run; none if all are finished.
 
-    A training is done when its best model was tested. One that was cut off is left out of means over seeds where its
-    plan has others that are done (`RunFolder.trainings`).
+    A training is finished when its best model was tested. An unfinished one is left out of means over seeds if its plan
+    has finished ones (`RunFolder.trainings`).
     """
     if run.record.get("command") != "drift" or run.record.get("status", "finished") == "finished":
         return []
@@ -163,7 +163,7 @@ def unfinished(run: RunFolder) -> list[str]:
     done = set(zip(tested["training"], tested["seed"], strict=True))
     begun: dict[Any, int] = perplexity.groupby(["training", "seed"], sort=False)["step"].max().to_dict()
     asked, planned = run.arguments, list(begun)
-    with suppress(InputError, KeyError, TypeError, ValueError):  # all that the run was asked for, where its record says
+    with suppress(InputError, KeyError, TypeError, ValueError):  # all planned trainings, if the record is complete
         seeds = range(int(asked["seed"]), int(asked["seed"]) + int(asked["seeds"]))
         plans = [str(parse_plan(text.strip())) for text in str(asked["plans"]).split(",")]
         names = [training_name({"plan": plan, "condition": str(asked["condition"])}) for plan in plans]

@@ -1,4 +1,4 @@
-"""The page of `lens`: when the next token is known, in which language the model thinks, and what it says on the way."""
+"""The page of `lens`: at which layer the next token is known, and what is predicted in which language before that."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -17,29 +17,29 @@ from isogloss.report.map_view import EMBEDDING
 TASKS = {"translation": "Translations", "cloze": "Gaps in sentences"}
 ROLES = {"target": "the word asked for", "pivot": "its translation in {}", "source": "the word given"}
 LOOKS: Mapping[str, dict[str, Any]] = {"target": {"colour": DARK}, "pivot": {"hue": 1}, "source": {"hue": 2, "dash": 1}}
-MOST_COLUMNS, MOST_LETTERS = 13, 9  # of a grid, and of what is written into a cell
+MOST_COLUMNS, MOST_LETTERS = 13, 9  # columns of a grid, and characters in a cell
 MOST_PANELS = 6
 
 
 def role(curve: Curve) -> str:
-    """Whose word a curve is of: the one asked for, the one given, or the pivot's."""
+    """The role of a curve's word: the one asked for, the one given, or the pivot's."""
     return "target" if curve.condition == curve.target else "source" if curve.condition == curve.source else "pivot"
 
 
 def word_curves(parts: Sequence[Curve], task: str) -> dict[str, Curve]:
-    """The probability of the word by layer and role, averaged over pairs of languages; empty where none was asked."""
+    """The probability of the word by layer and role, averaged over pairs of languages; empty without prompts."""
     words = grouped(select(parts, measure="word_probability", task=task), role)
     return {name: average(words[name]) for name in ROLES if name in words}
 
 
 def pivot_of(parts: Sequence[Curve]) -> str:
-    """The name of the language that no prompt shows."""
+    """The name of the pivot language, which no prompt shows."""
     codes = [part.condition for part in parts if part.measure == "word_probability" and role(part) == "pivot"]
     return language_name(codes[0]) if codes else ""
 
 
 def next_token(curve: Curve, languages: int) -> str:
-    """When the next token is known."""
+    """A sentence on the layer at which the next token is known."""
     top = curve.at[-1]
     half = next(layer for layer in curve.at if curve.readings[layer].value >= curve.readings[top].value / 2)
     over = f", averaged over {languages} languages" if languages > 1 else ""
@@ -52,7 +52,7 @@ def next_token(curve: Curve, languages: int) -> str:
 
 
 def thinking(parts: Sequence[Curve], task: str, pivot: str) -> Iterator[str]:
-    """In which language the model thinks while it is asked for a word of another."""
+    """Sentences on the language that is most probable at each layer while the prompts ask for a word of another."""
     words, leads = word_curves(parts, task), select(parts, measure="pivot_lead", task=task)
     if "target" not in words:
         return
@@ -78,25 +78,25 @@ def thinking(parts: Sequence[Curve], task: str, pivot: str) -> Iterator[str]:
 
 
 def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
-    """Words by language, the next token, and the scripts of what would be said, by layer."""
+    """Figures by layer: words by language, the next token, and the scripts of predictions."""
     words = []
     for task, title in TASKS.items():
-        own = word_curves(parts, task)
-        lines = [own[name].line(ROLES[name].format(pivot), **LOOKS[name]) for name in own]
-        words += [Panel(title, lines, note=f"{title}: n = {curves.span_of(own['target'].counts)}.")] if lines else []
+        roles = word_curves(parts, task)
+        lines = [roles[name].line(ROLES[name].format(pivot), **LOOKS[name]) for name in roles]
+        words += [Panel(title, lines, note=f"{title}: n = {curves.span_of(roles['target'].counts)}.")] if lines else []
     tokens = select(parts, measure="next_token_probability")
     lines = [part.line(language_name(part.source), hue=run.languages.index(part.source)) for part in tokens]
     scripts = []
     shares = grouped(select(parts, measure="script_share", task="translation"), attrgetter("target"))
     for target, asked in list(shares.items())[:MOST_PANELS]:
-        lined = [average(own).line(script) for script, own in grouped(asked, attrgetter("condition")).items()]
+        lined = [average(group).line(script) for script, group in grouped(asked, attrgetter("condition")).items()]
         scripts.append(Panel(f"asked for {language_name(target)}", lined))
-    by_word = "Probability on pieces that begin the word, averaged over pairs of languages."
-    by_script = "Probability on pieces of each script where a word is asked for; dashed: their share of the vocabulary."
+    about_words = "Probability of tokens that begin the word, averaged over pairs of languages."
+    about_scripts = "Probability of tokens of each script when asked for a word; dashed: their share of the vocabulary."
     drawn = [
-        ("lens-words", "In which language it thinks", by_word, words, "word_probability"),
+        ("lens-words", "Probability of the word by language", about_words, words, "word_probability"),
         ("lens-next", "The next token", "", [Panel("", lines)] if lines else [], "next_token_probability"),
-        ("lens-scripts", "In which script it thinks", by_script, scripts, "script_share"),
+        ("lens-scripts", "Probability by script", about_scripts, scripts, "script_share"),
     ]
     return [
         Figure(name, title, f"{printable(run.model)}. {about} {EMBEDDING}", panels, xlabel="layer", measure=measure)
@@ -106,27 +106,27 @@ def figures(parts: Sequence[Curve], run: RunFolder, pivot: str) -> list[Figure]:
 
 
 def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
-    """Tokens or prompts down and layers across: what would be said, shaded by the probability of what is right."""
+    """Grids of predictions: tokens or prompts by layer, shaded by the probability of the right token."""
     drawn: list[Figure] = []
     for keys, own in cells.groupby(["data", "task", "source", "target"], sort=False):
         _, task, source, target = map(str, keys)
         shown = curves.spread(sorted(own["layer"].unique()), most=MOST_COLUMNS)
         lines = []
         for (_, label), line in own[own["layer"].isin(shown)].groupby(["item", "label"], sort=False):
-            said = tuple(_short(text) for text in line["said"])
-            lines.append(Line(_short(str(label)), line["layer"].tolist(), line["value"].tolist(), texts=said))
+            texts = tuple(map(_short, line["said"]))
+            lines.append(Line(_short(str(label)), line["layer"].tolist(), line["value"].tolist(), texts=texts))
         if task == "text":
             title = f"{language_name(source)}, a sentence"
-            note = "Rows: the tokens of a sentence, each as what follows. Cells: what the model would say."
+            note = "Rows: the tokens of a sentence, which are to be predicted. Cells: the most probable token."
         else:
             pair = language_name(target) if task == "cloze" else f"{language_name(source)} to {language_name(target)}"
-            title, note = f"{TASKS[task]}, {pair}", "Rows: the words asked for. Cells: what the model would say."
+            title, note = f"{TASKS[task]}, {pair}", "Rows: the words asked for. Cells: the most probable token."
         drawn.append(
             Figure(
                 "-".join(filter(None, ("lens-grid", task, source, target))),
                 title,
-                f"{printable(model)}. {note} Shades: the probability of what is right. {EMBEDDING}",
-                [Panel("", lines, note=f"{note} Shades: the probability of what is right.")],
+                f"{printable(model)}. {note} Shades: the probability of the right token. {EMBEDDING}",
+                [Panel("", lines, note=f"{note} Shades: the probability of the right token.")],
                 xlabel="layer",
                 ylabel="token" if task == "text" else "word",
                 section="lens-grid",
@@ -138,14 +138,14 @@ def grids(cells: pd.DataFrame, model: str) -> list[Figure]:
 
 
 def _short(text: str) -> str:
-    """A piece in a cell: spaces at its ends are seen, and it is cut where it is long."""
+    """The text of a cell: leading and trailing spaces are made visible, and long texts are shortened."""
     seen = printable(text.replace("\n", "⏎"))
     seen = seen.replace(" ", "␣") if not seen.strip() else seen.strip()
     return seen if len(seen) <= MOST_LETTERS else f"{seen[: MOST_LETTERS - 1]}…"
 
 
 def table(parts: Sequence[Curve]) -> Table | None:
-    """What is known of the next token at the last layer, language by language."""
+    """The measures of the next token at the last layer by language."""
     names = ("next_token_probability", "next_token_mrr", "entropy")
     rows = []
     for source, own in grouped(select(parts, task="text"), attrgetter("source")).items():
@@ -157,7 +157,7 @@ def table(parts: Sequence[Curve]) -> Table | None:
 
 
 def view(run: RunFolder) -> View:
-    """The page: what was found, curves by layer, and grids of what would be said."""
+    """The page: findings, curves by layer, and grids of predictions."""
     parts = curves.curves(run.rows)
     tokens, pivot = select(parts, measure="next_token_probability"), pivot_of(parts)
     facts: list[Fact] = []

@@ -1,7 +1,7 @@
-"""The page of a map: at which layers the languages meet, every measure by layer, language by layer and pair by pair.
+"""The page of a map: the best layers, and every measure by layer, by language and by pair of languages.
 
-To show one more figure, write a function of a run that returns a `Figure` and add it to `figures`: its `section` says
-where on the page it stands (`curves`, `heat-map` or `matrix`).
+To add a figure, write a function that takes a run and returns a `Figure`, and call it in `figures`; `section` is its
+place on the page (`curves`, `heat-map` or `matrix`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ ASKS = {
     "cka": "whether the languages arrange their sentences alike",
     "word_agreement": "whether a word lies nearest to the word that translates it",
 }
-# Part of the curves of p@1 and cka:
+# Measures that are parts of the curves of p@1 and cka:
 COMPARED = tuple(f"{measure}_{end}" for measure in ("p@1", "cka") for end in ("mean", "behind", "best"))
 COUNTED = ("duplicates", "truncated", "skipped", "coverage", "identical", "vocabulary", "learned_from")
 CHOSEN = ("gap", "relative_gap", "chosen_step", "chosen_rate")
@@ -41,11 +41,11 @@ NOT_DRAWN = frozenset(("p@5", "p@10", "mrr", *COUNTED, *CHOSEN, *COMPARED, *SINK
 AVERAGE = "the average over language pairs"
 EMBEDDING = "Layer 0 is the embedding output."
 Groups = Mapping[tuple[str, str], Sequence[Curve]]
-MOST_MEMBERS = 24  # curves of single pairs that have room behind their average
+MOST_MEMBERS = 24  # most curves of single pairs drawn behind their average
 
 
 def figures(run: RunFolder) -> list[Figure]:
-    """Every measure by layer, language by layer, and pair by pair: where it was taken at two layers or more."""
+    """Figures of every measure with at least two layers: by layer, by language and layer, and by pair of languages."""
     order = {name: index for index, name in enumerate((*MEASURES, *METHODS))}
     drawn = [part for part in run.by_layer if part.measure not in NOT_DRAWN]
     known = curves.grouped(drawn, attrgetter("measure", "method"))
@@ -67,13 +67,13 @@ def figures(run: RunFolder) -> list[Figure]:
 
 
 def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[tuple[str, str], Curve]) -> Figure:
-    """One measure by layer: its average by method, then the average of each data set, then every language pair."""
+    """One measure by layer: panels of its average by method, of each data set, and of every language pair."""
     methods = [method for name, method in groups if name == measure]
     parts = [part for method in methods for part in groups[measure, method]]
     first = _panel(run, [means[measure, method] for method in methods], methods)
     thin = ""
     if len(methods) == 1 and len(parts) >= (3 if parts[0].target else 2):
-        # The members of the average behind it; of very many only those that start from the central language.
+        # Draw the members behind their average; if there are too many, only those from the central language.
         few = len(parts) <= MOST_MEMBERS
         members = [part for part in parts if few or not part.target or part.source == run.centre]
         hue = run.languages.index
@@ -91,7 +91,7 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
             same = [select(groups[measure, method], data=data) for method in methods]
             panels.append(_panel(run, [average(own) for own in same if own], methods, f"{AVERAGE}, {data} only"))
     several = len({part.data for group in groups.values() for part in group}) > 1
-    # Every direction that some curve has, once; what is the same both ways, as CKA is, has none of its own.
+    # Every direction of some curve, once; symmetric measures such as CKA have one per pair.
     parted = (own for (name, _), own in groups.items() if not describe(name).undirected)
     directed = (part for own in parted for part in own if part.target)
     for source, target, data in dict.fromkeys((part.source, part.target, part.data) for part in directed):
@@ -119,7 +119,7 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
 
 
 def _pairs_repeat(parts: Sequence[Curve]) -> bool:
-    """Whether some language pair was measured on more than one data set (or seed)."""
+    """Whether a language pair was measured on several data sets (or seeds)."""
     return len({(part.source, part.target) for part in parts}) < len(parts)
 
 
@@ -130,9 +130,9 @@ def _panel(
     choice: str = AVERAGE,
     pair: tuple[str, str] | None = None,
 ) -> Panel:
-    """A panel of curves, coloured by method, or by language where each curve is of one language; and a note.
+    """A panel of curves, coloured by method, or by language if each curve is of one language; with a note.
 
-    The note says what the curves average, what their band is, and how many items stand behind them.
+    The note says what is averaged, what the band is, and the number of items.
     """
     about, several, lines = describe(parts[0].measure), len(methods) > 1, []
     for part in parts:
@@ -146,7 +146,7 @@ def _panel(
         best = part.best if about.better in ("higher", "lower") else None
         lines.append(part.line(label, best=best, code=code, **look))
     references = {}
-    if about.name == "aer":  # values without a layer that belong beside a curve: a statistical aligner's error
+    if about.name == "aer":  # the error of the statistical aligner has no layer and is drawn as a level line
         rows = run.mapped[run.mapped["layer"].isna() & run.mapped["value"].notna() & (run.mapped["measure"] == "aer")]
         rows = rows[(rows["source"] == pair[0]) & (rows["target"] == pair[1])] if pair else rows
         means = rows.groupby("method")["value"].mean()
@@ -169,7 +169,7 @@ def _pair_name(part: Curve) -> str:
 
 
 def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[str, Any]) -> Figure:
-    """Languages (or directions, where there are two languages) by layer, as shades."""
+    """A heat map of languages (or directions, if there are two languages) by layer."""
     few = len(run.languages) < 3
     pairs = curves.grouped(parts, _pair_name).items() if few else ()
     rows = {name: average(group) for name, group in pairs} or curves.by_partner(parts, run.centre)
@@ -189,7 +189,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
 
 
 def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
-    """All pairs of languages at one layer, the best at first."""
+    """A matrix of all pairs of languages at one layer, initially the best."""
     symmetric = describe(mean.measure).undirected
     groups = curves.grouped(parts, attrgetter("source", "target"))
     groups |= curves.grouped(parts, attrgetter("target", "source")) if symmetric else {}
@@ -215,7 +215,7 @@ def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look
 
 
 def facts(run: RunFolder) -> list[Fact]:
-    """The few numbers a reader takes away."""
+    """The key numbers."""
     if run.lead is None:
         return []
     numbers = [*layer_facts(run.lead, run.depth), ("languages", str(len(run.languages)), "")]
@@ -224,7 +224,7 @@ def facts(run: RunFolder) -> list[Fact]:
 
 
 def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
-    """The best layer of a curve, its value, and what chance gives."""
+    """The best layer of a curve, its value, and the chance level."""
     label = "highest at layer" if curve.above_chance is False else "best layer"
     numbers = [(label, str(curve.best), f"of {depth or curve.at[-1]}"), (curve.name, number(curve.peak.value), "")]
     floor = curve.peak.floor
@@ -234,9 +234,9 @@ def layer_facts(curve: Curve, depth: int | None) -> list[Fact]:
 def view(run: RunFolder) -> View:
     """The page of a map: its verdict, facts and figures.
 
-    The verdict is three to six sentences for each model on which layers are most cross-lingual. Centred retrieval P@1
-    leads, then CKA, word agreement and alignment error; each with its value, its interval, the number of items and what
-    chance gives. The page warns where nothing was measured by layer, or is above chance.
+    The verdict has three to six sentences for each model on its most cross-lingual layers. Centred retrieval P@1 comes
+    first, then CKA, word agreement and alignment error, each with its value, interval, number of items and chance
+    level. The page warns if nothing was measured by layer, or nothing is above chance.
     """
     caution = run.lead is None or run.lead.above_chance is False
     verdict = [head + sentence for head, own in by_model(run) for sentence in map_sentences(own)]
@@ -244,7 +244,7 @@ def view(run: RunFolder) -> View:
 
 
 def by_model(run: RunFolder) -> list[tuple[str, RunFolder]]:
-    """Each model's part of the run, after the prefix of its sentences, such as "mini: "; empty for a single model."""
+    """Each model's part of the run, with a prefix for its sentences such as "mini: ", which is empty for one model."""
     models = [model for model in run.rows["model"].unique() if model]
     if len(models) < 2:
         return [("", run)]
@@ -274,13 +274,13 @@ def map_sentences(run: RunFolder) -> list[str]:
             continue
         if lead.above_chance is False:
             opening = " does rise above chance: it"
-        elif len(lead.alike) == len(lead.at) or len(curve.alike) == len(curve.at):  # nothing to agree with
+        elif len(lead.alike) == len(lead.at) or len(curve.alike) == len(curve.at):  # in one of them no layer stands out
             opening = ""
         else:
             opening = f" {'agrees' if set(curve.alike) & set(lead.alike) else 'differs'}: it"
         sentences.append(f"{name}{opening} is highest at {curves.where_best(curve)} with {best} ({basis}).")
     sentences += _alignment(run.mapped, select(parts, measure="aer", method="itermax"))
-    # How the two ends of the stack compare with the best layer, when they can be told from it:
+    # The first and the last layer, if they can be distinguished from the best one:
     first, last = lead.at[0], lead.at[-1]
     ends = [layer for layer in (first, last) if layer not in lead.alike]
     if ends and lead.above_chance is not False:
@@ -314,7 +314,7 @@ def _lead(curve: Curve) -> str:
 
 
 def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
-    """What an average was taken over, how many items stand behind it, and what the best layer has on other items."""
+    """A sentence on what was averaged, the number of items, and the cross-fitted value of the best layer."""
     rows = rows[(rows["measure"] == f"{curve.measure}_best") & (rows["method"] == curve.method)]
     apart = ""
     if len(rows) == 1:
@@ -342,7 +342,7 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
 
 
 def _sinks(run: RunFolder, lead: Curve) -> list[str]:
-    """Which tokens rule the means of sentences at which layers, and what the measures are without them."""
+    """A sentence on attention sinks: at which layers they dominate sentence means, and the measures without them."""
     rows = run.rows[run.rows["condition"] == WITHOUT_SINKS]
     known = {name: select(run.by_layer, measure=name) for name in SINKS}
     if not len(rows) or not all(known.values()):
@@ -367,7 +367,7 @@ def _sinks(run: RunFolder, lead: Curve) -> list[str]:
 
 
 def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
-    """What centring hides at the best layer: raw retrieval, and whether the languages can still be told apart; MEXA."""
+    """A sentence on the best layer without centring: separability of the languages, raw retrieval, and MEXA."""
     known = [select(parts, measure=name) for name in ("separability", "mexa")]
     raw = select(parts, measure="p@1", method="cosine")
     if lead.method != "centred" or lead.above_chance is False or not (raw and all(known)):
@@ -386,7 +386,7 @@ def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
 
 
 def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:
-    """The layer with the fewest alignment errors, and how it compares with a statistical aligner on the same pairs."""
+    """A sentence on the layer with the lowest alignment error, compared with the statistical aligner."""
     if not parts:
         return []
     curve = average(parts)

@@ -1,10 +1,10 @@
-"""How the run of each command is told, and one self-contained page from the folders of one or several runs.
+"""The view of each command's runs, and one self-contained page from the folders of one or several runs.
 
-A view tells a run, chosen by the command in run.json; its module alone is loaded. A sweep has the view of its recipe.
+The command in run.json selects the view, and only its module is imported. A sweep has the view of its recipe.
 
-Everything is inside the file: style, script and data. A content security policy forbids every request and allows only
-the one script that is written here, by its hash, so that no text of a corpus or a run can ever act. Figures travel as
-data and are drawn by `charts.js`; numbers that several figures share are sent once.
+The file includes style, script and data. A content security policy forbids all requests and allows only the script
+written here, by its hash, so that no text from a corpus or a run can be executed. Figures are included as data and
+drawn by `charts.js`; numbers that several figures share are stored once.
 """
 
 import base64
@@ -43,7 +43,7 @@ SCRIPTS = ("page", "charts", "word_map", "table")
 LONG_VALUE = 40
 MOST_ROWS = 12_000
 EMPTY = {Figure: Figure("", "", "", ()), Panel: Panel("", ()), Line: Line("", (), ())}
-NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # fields of a line that are its numbers
+NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # numeric fields of a line
 
 OF_A_MAP = ("word-map", "curves", "heat-map", "matrix")
 MARKS = ("reproduction", "map", "lookup", "training", "lens", "tokens")
@@ -61,13 +61,13 @@ VIEWS = {
     "pretrain": "training_view.view",
     "reproduce": "reproduction_view.view",
 }
-"""The function that tells the run of each command, in the module that is loaded for it."""
+"""The view function of each command, as module and name."""
 
 
 def read_runs(path: Path) -> list[RunFolder]:
-    """The runs a report of a folder shows: the one in it, or its jobs where they do not fit into one picture.
+    """The runs that a report of a folder shows: the run itself, or its jobs if they cannot share figures.
 
-    Trainings of one model differ by plan and seed, and are drawn from one table; maps and pretrained models are not.
+    Trainings of one model differ in plan and seed, and share figures; maps and pretrained models do not.
     """
     run = read_run(path)
     jobs = [path / "jobs" / name for name in run.record.get("jobs", {}).get("finished", [])]
@@ -76,7 +76,7 @@ def read_runs(path: Path) -> list[RunFolder]:
 
 
 def read_run(path: Path) -> RunFolder:
-    """Read the run in a folder, tolerant of absent parts, not of wrong ones: raises `InputError` where it is no run."""
+    """Read the run in a folder; parts may be missing, but invalid parts and other folders raise `InputError`."""
     require(path.is_dir(), f"{path} is not a folder; give the folder that `isogloss map --out` wrote")
     file, points = path / "points.parquet", None
     if file.exists():
@@ -87,9 +87,9 @@ def read_run(path: Path) -> RunFolder:
 
 
 def view_of(run: RunFolder) -> View:
-    """How a run is told, by its command; a folder without a record is told as a map.
+    """The view of a run according to its command; a folder without a record gets the view of a map.
 
-    A run that was stopped, or from which rows were taken, may lack what its view needs: that is an InputError.
+    Raises InputError if rows that the view needs are missing, as in an unfinished run.
     """
     module, _, function = VIEWS.get(run.command, VIEWS["map"]).partition(".")
     view: Callable[[RunFolder], View] = getattr(import_module(f"isogloss.report.{module}"), function)
@@ -100,14 +100,14 @@ def view_of(run: RunFolder) -> View:
 
 
 def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[str]:
-    """Say in a few sentences what a run found.
+    """The findings of a run in a few sentences.
 
     Args:
-        run: a run folder, or a table of rows.
-        command: the command that made the table, such as "map"; a folder's own record says it.
+        run: A run folder, or a table of rows.
+        command: The command that made the table, such as "map"; a run folder records it.
 
     Raises:
-        InputError: a table was given without a command, or one that no view is for.
+        InputError: A table was given without a command, or with one that has no view.
     """
     if isinstance(run, pd.DataFrame):
         names = " or ".join(map(repr, RECIPES))
@@ -124,10 +124,10 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
 
 
 def sweep_sentences(rows: pd.DataFrame) -> list[str]:
-    """One sentence on mean P@1, first to last step, of every training of a sweep; none where it was not read.
+    """One sentence on mean P@1 at the first and last step of every training of a sweep; none if there is no P@1.
 
-    The layer is the one at which all trainings together end highest. Brackets are t intervals over seeds, and over the
-    text where there is one seed.
+    The layer is the one with the highest average over all trainings at the end. Brackets are t intervals over seeds, or
+    intervals over the text if there is one seed.
     """
     taken = (rows["measure"] == "p@1_mean") & rows["method"].isin(("centred", "")) & rows["layer"].notna()
     read = curves.with_trainings(rows[taken & rows["seed"].notna()])
@@ -151,19 +151,19 @@ def sweep_sentences(rows: pd.DataFrame) -> list[str]:
 
 
 def can_draw() -> bool:
-    """Whether the packages of the extra `report` are here; a bare GPU node measures and leaves drawing to others."""
+    """Whether the packages of the extra `report` are installed; reports can also be drawn on another machine."""
     return all(find_spec(name) is not None for name in ("jinja2", "matplotlib", "PIL"))
 
 
 def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool = True) -> Path:
-    """Write the page over these run folders, and the figures of each into its folder `figures`.
+    """Write a page for these run folders, and the figures of each into its folder `figures`.
 
-    Several runs share the curves; each has its own verdict and, by a menu, its own word map, grids and rows.
+    Several runs share the figures of curves; each has its own verdict and, chosen by a menu, word map, grids and rows.
 
     Args:
-        folders: run folders; a sweep whose jobs do not fit into one picture stands for its jobs.
-        path: the file, or a folder in which the file becomes `report.html`.
-        figures: whether figures are drawn as files, too.
+        folders: Run folders; a sweep whose jobs cannot share figures is replaced by its jobs.
+        path: The file, or a folder for the file `report.html`.
+        figures: Whether to draw figures as files, too.
 
     Returns:
         The path of the page.
@@ -174,7 +174,7 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
             draw_points(run_folder)
     runs = [run for folder in folders for run in read_runs(Path(folder))]
     models, names = [run.model for run in runs], [run.name for run in runs]
-    for index, run in enumerate(runs):  # named by their model where that tells them apart, else by their folder as well
+    for index, run in enumerate(runs):  # named by their model and, if that is not unique, their folder
         again = f", {index + 1}" if names.count(run.path.name) > 1 else ""
         behind = f" ({run.path.name}{again})" if models.count(run.model) > 1 else ""
         run.name = run.model + behind
@@ -197,26 +197,26 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
 
 
 def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
-    """Maps that stand on one page, each with what all of them have, and a sentence on what was left out of it.
+    """Restrict maps on one page to the rows that all of them have; returns each with a sentence on what was left out.
 
-    A measure of two languages is the same where it was taken on the same text and on as many of its sentences:
-    averages over other pairs, or P@1 among more sentences, do not compare. Runs with nothing in common, and those of
-    other commands, stay as they are.
+    Measures of a pair of languages are comparable if they were taken on the same text and number of sentences; averages
+    over other pairs, or P@1 among more sentences, are not. Runs with nothing in common, and those of other commands,
+    are not changed.
     """
     uncut = [(run, list[str]()) for run in runs]
     if len(runs) < 2 or any(run.command not in ("map", "") for run in runs):
         return uncut
     tables, texts = [], dict[tuple[str, frozenset[str]], set[Any]]()
     for run in runs:
-        counts = run.rows["n"].where(run.rows["unit"] != "word").fillna(0)  # how many words are left differs by model
+        counts = run.rows["n"].where(run.rows["unit"] != "word").fillna(0)  # the number of words depends on the model
         rows = run.rows[["measure", "method", "data", "source", "target", "pooling", "condition"]]
-        conditions = rows["condition"].replace(table.WITHOUT_SINKS, "")  # not every model has them
+        conditions = rows["condition"].replace(table.WITHOUT_SINKS, "")  # not every model has such rows
         tables.append(pd.MultiIndex.from_frame(rows.assign(n=counts, condition=conditions)))
         known_texts = run.record.get("hashes", {}).get("data", {})
         for data, own in rows.groupby("data"):
             texts.setdefault((str(data), frozenset(own["source"])), set()).add(known_texts.get(data))
     everywhere = reduce(lambda both, own: both.intersection(own), tables)
-    renamed = {data for (data, _), hashes in texts.items() if len(hashes) > 1}  # texts of one name that differ
+    renamed = {data for (data, _), hashes in texts.items() if len(hashes) > 1}  # different texts of the same name
     together = []
     for run, keys in zip(runs, tables, strict=True):
         pairs = run.rows["target"] != ""
@@ -238,7 +238,7 @@ def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
-    """Draw every figure of the run in `folder` as PNG and SVG, and its word map, into `out`; returns the files."""
+    """Draw all figures of the run in `folder` as PNG and SVG, and its word map, into `out`; returns the files."""
     run = read_run(Path(folder))
     return _write_files(run, view_of(run).figures, Path(out))
 
@@ -258,7 +258,7 @@ def _write_files(run: RunFolder, figures: Sequence[Figure], out: Path) -> list[P
 
 
 def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
-    """The page as text, of runs that each have a name of their own."""
+    """The HTML of the page for runs with distinct names."""
     try:
         from jinja2 import Environment
         from markupsafe import Markup
@@ -307,12 +307,12 @@ def render(runs: Sequence[RunFolder], views: Sequence[View]) -> str:
 
 
 def _digest(text: str) -> str:
-    """What the policy of the page calls its own style and script by."""
+    """The hash by which the page's policy allows its own style and script."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}"
 
 
 def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """A nested record as labelled lines; a group of short values is one line, and empty values are left out.
+    """Flatten a nested record to labelled lines; a group of short values is one line, empty values are left out.
 
     >>> flatten({"seed": 1, "versions": {"torch": "2.6", "numpy": "2.1"}, "languages": ["en", "nl"], "revision": None})
     [('seed', '1'), ('versions', 'torch 2.6, numpy 2.1'), ('languages', 'en, nl')]
@@ -333,10 +333,10 @@ def flatten(record: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]
 
 
 def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
-    """One run: its figures, the numbers of their curves, its word map and its rows.
+    """The data of one run: its figures, the numbers of their curves, its word map and its rows.
 
-    Of figures, panels and lines what differs from empty ones is sent, and of a line the index of its numbers, which
-    lines of several panels may share.
+    Fields of figures, panels and lines are included if they differ from the defaults. Lines refer to their numbers by
+    index, so that several panels can share them.
     """
     indices: dict[str, int] = {}  # the numbers of a line as JSON -> their index
     drawn = []
@@ -356,7 +356,7 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
         drawn.append({**about, **facts, "panels": panels})
     numbers = [json.loads(own) for own in indices]
     steps = list(map(list, dict.fromkeys(tuple(own["steps"]) for own in numbers)))
-    lead = run.lead  # its curve is drawn above the slider of the word map
+    lead = run.lead  # drawn above the slider of the word map
     return {
         "name": run.name,
         "depth": run.depth,
@@ -371,32 +371,32 @@ def _run_payload(run: RunFolder, figures: Sequence[Figure]) -> dict[str, Any]:
 
 
 def _numbers(line: Line) -> dict[str, Any]:
-    """The numbers of a line; bounds that are nowhere known are left out."""
+    """The numbers of a line, without bounds that are unknown everywhere."""
     bounds = {name: _compact(getattr(line, name)) for name in ("low", "high", "floor")}
     known = {name: values for name, values in bounds.items() if set(values) - {None}}
     return {"steps": line.steps, "value": _compact(line.value), **known, "n": line.n, "members": line.members}
 
 
 def _differing(record: Figure | Panel | Line, *, leave: Sequence[str]) -> dict[str, Any]:
-    """The fields of a record that differ from those of an empty one; JSON has no numbers that are not finite."""
+    """The fields of a record that differ from the defaults, without infinities and NaN, which JSON does not have."""
     empty = vars(EMPTY[type(record)])
     fields = _finite({name: value for name, value in vars(record).items() if name not in leave})
     return {name: value for name, value in fields.items() if value != empty[name]}
 
 
 def _finite(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is no number that is infinite or unknown, in a mapping and in those inside it, such as a panel's floor."""
+    """A mapping without infinities and NaN, also in nested mappings."""
     inner = {name: _finite(value) if isinstance(value, Mapping) else value for name, value in values.items()}
     return {name: value for name, value in inner.items() if not isinstance(value, float) or isfinite(value)}
 
 
 def _compact(values: Iterable[float], *, digits: int = 5) -> list[float | None]:
-    """Five digits: more than a pixel shows, and rounding once more rarely differs from rounding the number itself."""
+    """Round to five digits, more than a pixel can show and enough for rounding again; None for other than finite."""
     return [float(f"{value:.{digits}g}") if isfinite(value) else None for value in values]
 
 
 def _word_map_payload(points: word_map.WordMap) -> dict[str, Any]:
-    """The word map for the page, with positions as whole thousandths: x then y, one list a layer."""
+    """The word map for the page, with positions in thousandths: x, then y, one list per layer."""
     x, y = (np.stack([*points.positions.values()]) * 1000).round().astype(int).transpose(2, 0, 1)  # (layers, points)
     return {
         "layers": list(points.positions),
@@ -408,15 +408,15 @@ def _word_map_payload(points: word_map.WordMap) -> dict[str, Any]:
 
 
 def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFrame, list[str]]:
-    """At most `most` rows and what was left out, in words.
+    """At most `most` rows for the page, and a description of the rows that were left out.
 
-    Left out in this order, until the rest fits: ranks beyond the first, pairs without the central language, some of
-    the steps of a training (the last one stays), and at last the tail. Everything stays in the run's rows.csv; figures
-    and verdict are made from all rows.
+    These are left out in order until the rest fits: ranks beyond the first, pairs without the central language, some
+    steps of a training (not the last), and finally the last rows. Figures and verdict use all rows, which are in
+    rows.csv.
     """
     left_out: list[str] = []
     centre = curves.central_language(zip(rows["source"], rows["target"], strict=True))
-    with_centre = rows[["source", "target"]].isin([centre, ""]).any(axis=1)  # what is of one language is no pair
+    with_centre = rows[["source", "target"]].isin([centre, ""]).any(axis=1)  # rows of one language are kept, too
     for words, keep in (
         ("P@5, P@10 and MRR", ~rows["measure"].isin(["p@5", "p@10", "mrr"])),
         (f"pairs without {centre}", with_centre),
@@ -426,8 +426,8 @@ def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFram
             left_out.append(words)
     if len(rows) > most:
         before = rows
-        # Every second step again and again, counted from the last, until the rows fit or two steps are left. Readings
-        # of different rhythms share few steps, so each measure is thinned by its own.
+        # Drop every second step, counted from the last, until the rows fit or two steps are left. Measures with
+        # different intervals between readings share few steps, so each is thinned separately.
         while len(rows) > most and rows["step"].nunique() > 2:
             places = rows.groupby("measure")["step"].rank(method="dense", ascending=False)
             rows = rows[places.isna() | (places % 2 == 1)]
@@ -440,7 +440,7 @@ def thin_rows(rows: pd.DataFrame, *, most: int = MOST_ROWS) -> tuple[pd.DataFram
 
 
 def table_payload(rows: pd.DataFrame) -> dict[str, Any]:
-    """Columns that hold something, in the table's order; `total` counts the rows before thinning."""
+    """The columns with any values, in the table's order; `total` is the number of rows before thinning."""
     kept, left_out = thin_rows(rows)
     columns: list[dict[str, Any]] = []
     for name in table.COLUMNS:

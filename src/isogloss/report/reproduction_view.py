@@ -1,4 +1,4 @@
-"""The page of a reproduction: the paper's own findings, tables and figures, and below them the view of its table."""
+"""The page of a reproduction: the paper's findings, tables and figures, followed by the view of its rows."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,11 +10,11 @@ from isogloss.report import drift_view, map_view
 from isogloss.report.curves import RunFolder, View
 
 BENEATH = {"hussain2020": drift_view.view, "jexus2020": map_view.view}
-"""What is shown below the findings of a paper: the view of the command that most of its table comes from."""
+"""The view shown below the findings of each paper: that of the command that most of its rows come from."""
 
 
 def view(run: RunFolder) -> View:
-    """How a reproduction is told; one without rows, or of a paper that is not known here, is told as a map."""
+    """The view of a reproduction; without rows, or for an unknown paper, the view of a map."""
     name = run.arguments.get("paper")
     if name not in paper_names() or run.rows.empty:
         return map_view.view(run)

@@ -1,11 +1,10 @@
 """The pages of scores: `lexicon` and `rotate` by layer and mapping, `stitch` by layer, `transfer` by plan and language.
 
-A lookup finds words (lexicon) or sentences (rotate) of one language among those of another, with the vectors as they
-are (`raw`) or through a fitted mapping; P@1 by CSLS or cosine is what the papers read. Before any mapping, CKA says how
-alike two models arrange the same sentences. A stitch page says what a target model scores through a head that was
-trained on another model's states, at each layer. A transfer page says what is learned in the language trained in and
-what is left of it elsewhere, under each plan; of tasks learned from a model at several steps of its tuning, what became
-of the scores.
+A lookup retrieves words (lexicon) or sentences (rotate) of one language among those of another, with the vectors as
+they are (`raw`) or through a fitted mapping; the papers report P@1 by CSLS or cosine. CKA measures how similarly two
+models arrange the same sentences before any mapping. A stitch page shows the scores of a target model, at each layer,
+with a head that was trained on another model's hidden states. A transfer page shows the scores in the training language
+and in others for each plan or, if the task was trained on checkpoints of a fine-tuning, at each of its steps.
 """
 
 from collections import Counter
@@ -29,27 +28,27 @@ from isogloss.report import curves, map_view, training_view
 from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, grouped, language_name, number, select
 
 UNITS = {"lexicon": "word", "rotate": "sentence"}
-METHODS = {"lexicon": "csls", "rotate": "cosine"}  # what the papers read; the other one is in the rows
+METHODS = {"lexicon": "csls", "rotate": "cosine"}  # as in the papers; the rows have both methods
 METHOD_NAMES = {"lexicon": "CSLS", "rotate": "cosine"}
 STATIC = "static: "
-FLAT = -1  # where curves are read that have no layer
+FLAT = -1  # position of the only reading of curves without a layer
 COUNTED = ("coverage", "identical", "p@1_behind", "p@1_best", "cka_retrieval")
 MOST_PAIRS = 8
-FEW_MAPPINGS, FEW_SETS = 3, 2  # that have room for their intervals
+FEW_MAPPINGS, FEW_SETS = 3, 2  # a table shows intervals for at most this many
 TEXTS = {"train": "the text learned from", "test": "the text looked up"}
 FORM_TITLES = {"cka": "debiased", "cka_biased": "as printed, centred", "cka_uncentred": "as printed, not centred"}
 STITCHED, HOME = "stitched", "in the source language"
 MOST_PLANS, MOST_CURVES, MOST_LANGUAGES, MOST_TIES = 14, 8, 3, 3
 MADE_AGAIN = "resume the run, or make it again where its rows were changed"
-# What is shown of several seeds, and of one:
+# Descriptions of intervals for several seeds, and for one:
 BRACKETS = {True: "t intervals over seeds", False: "bootstrap intervals over examples, of one seed"}
 BANDS = {True: "means and t intervals over seeds", False: "one seed, bootstrap intervals over examples"}
-BY_PLAN = ("measure", "task", "model", "data", "source", "target")  # what tells curves along plans apart
-PLAIN: dict[str, Any] = {"floor": (), "n": 0}  # of lines whose panel says what chance gives, and its caption the items
+BY_PLAN = ("measure", "task", "model", "data", "source", "target")  # columns that distinguish curves along plans
+PLAIN: dict[str, Any] = {"floor": (), "n": 0}  # for lines in panels with a floor and the number of items in the caption
 
 
 def _cell(curve: Curve | None, at: int, *, interval: bool = True) -> str:
-    """The value of a curve at a layer or plan, with its interval where that is wanted; a dash where there is none."""
+    """The value of a curve at a layer or plan, optionally with its interval; a dash if there is none."""
     reading = curve.readings.get(at) if curve is not None else None
     if reading is None:
         return NOTHING
@@ -57,24 +56,24 @@ def _cell(curve: Curve | None, at: int, *, interval: bool = True) -> str:
 
 
 def _highest(parts: Iterable[Curve]) -> Curve:
-    """The curve with the highest value, of equals the one that has it at the earlier layer."""
+    """The curve with the highest value; of ties, the one with the earlier layer."""
     return max(parts, key=lambda part: (part.peak.value, -part.best))
 
 
 def _named(part: Curve) -> tuple[str, str]:
-    """Both languages of a curve by name, the source first."""
+    """The names of both languages of a curve, the source first."""
     return language_name(part.source), language_name(part.target)
 
 
 def _models(model: str, *others: str) -> str:
-    """The models by name, the second where there is one."""
+    """The names of the models, joined by "and"."""
     return " and ".join(filter(None, (model, *others)))
 
 
 def _layer_figure(
     part: Curve, columns: Sequence[str], name: str, title: str, caption: str, panels: Sequence[Panel], score: str
 ) -> Figure:
-    """A figure by layer, whose file is called by a name and by these fields of one of its curves."""
+    """A figure by layer; its file name consists of a name and these fields of one of its curves."""
     name = "-".join((name, *(file_name(getattr(part, column)) for column in columns)))
     about = f"{_models(part.model, part.other_model)}, {part.data}"
     return Figure(name, title, f"{about}: {caption} {map_view.EMBEDDING}", panels, score, xlabel="layer")
@@ -87,7 +86,7 @@ def _table(
     note: str,
     wide: Sequence[Curve | None] | None = None,
 ) -> Table:
-    """Layers or plans down and curves across, with intervals; where some curves are `wide`, those alone have them."""
+    """A table of layers or plans by curves, with intervals for the curves in `wide` (default: all)."""
     cells = [
         [line, *(_cell(curve, at, interval=wide is None or curve in wide) for _, curve in columns)]
         for at, line in lines.items()
@@ -96,51 +95,51 @@ def _table(
 
 
 def _layers(parts: Iterable[Curve]) -> dict[int, str]:
-    """The layers of some curves by number, as a table calls them."""
+    """The layers of some curves: number -> label in a table."""
     return {layer: f"layer {layer}" for layer in sorted({layer for part in parts for layer in part.at})}
 
 
 @dataclass(frozen=True)
 class Lookup:
-    """P@1 of one source and target on one data set.
+    """P@1 of one source and target language on one data set.
 
     Attributes:
-        ways: mapping -> its curve by layer.
-        flat: what has no layer, such as static vectors: curves of one reading, at `FLAT`.
-        counted: the curves of `COUNTED`: coverage, ties and correlations, likewise.
+        by_mapping: Mapping -> its curve by layer.
+        flat: Curves without a layer, such as static vectors, which have one reading, at `FLAT`.
+        counted: Curves of the measures in `COUNTED`, such as coverage and correlations, also at `FLAT`.
     """
 
-    ways: Mapping[str, Curve]
+    by_mapping: Mapping[str, Curve]
     flat: Sequence[Curve]
     counted: Sequence[Curve]
 
     @property
     def best(self) -> Curve:
-        """The curve with the highest value at a layer, or else of what there is."""
-        return _highest(self.ways.values() or self.flat)
+        """The curve with the highest value at a layer, or of those without a layer if there are no others."""
+        return _highest(self.by_mapping.values() or self.flat)
 
     @property
     def beside(self) -> list[Curve]:
-        """What has no layer, each with its own best mapping: static vectors need one where a model may need none."""
+        """The curves without a layer, each with its best mapping, which may differ from the best of the layers."""
         bests = map(_highest, grouped(self.flat, flat_name).values())
         return [part for part in bests if part is not self.best]
 
 
 def lookups(frame: pd.DataFrame) -> list[Lookup]:
-    """Every source and target that were looked up, in order of appearance: P@1 by mapping and layer."""
+    """The lookups of every source and target, in order of appearance: P@1 by mapping and layer."""
     rows = frame[frame["task"].isin(list(UNITS)) & (frame["target"] != "")]
     read = curves.curves(rows.assign(layer=rows["layer"].fillna(FLAT)))
     looked_up = []
     for group in grouped(read, attrgetter("task", "source", "target", "data", "seed")).values():
         scores = select(group, measure="p@1", method=METHODS[group[0].task])
         flat = [part for part in scores if part.at == (FLAT,)]
-        ways = {part.condition: part for part in scores if part not in flat}
-        looked_up += [Lookup(ways, flat, [part for part in group if part.measure in COUNTED])] if scores else []
+        mapped = {part.condition: part for part in scores if part not in flat}
+        looked_up += [Lookup(mapped, flat, [part for part in group if part.measure in COUNTED])] if scores else []
     return looked_up
 
 
 def flat_name(part: Curve) -> str:
-    """What a curve without layers is of."""
+    """The name of a curve without a layer."""
     kind = {"piece": "single-piece words", "word": "words"}.get(part.unit, part.unit)
     if part.model.startswith(STATIC):
         return f"{part.model}, {kind}"
@@ -148,7 +147,7 @@ def flat_name(part: Curve) -> str:
 
 
 def likenesses(frame: pd.DataFrame) -> list[dict[str, Curve]]:
-    """CKA by form, of every pair of languages and text, in order of appearance, a text learned from before its test."""
+    """CKA by form for every pair of languages and text, in order of appearance, training text first."""
     rows = frame[(frame["task"] == "rotate") & frame["measure"].isin(FORMS) & frame["layer"].notna()]
     pairs = []
     for same in grouped(curves.curves(rows), attrgetter("source", "target", "data")).values():
@@ -159,7 +158,7 @@ def likenesses(frame: pd.DataFrame) -> list[dict[str, Curve]]:
 
 
 def lookup_view(run: RunFolder) -> View:
-    """Translations found by layer and mapping for each source and target, and CKA before any mapping."""
+    """The view of P@1 by layer and mapping for each source and target, and of CKA before any mapping."""
     pairs, likes = lookups(run.rows), likenesses(run.rows)
     shown = [_show_lookup(lookup) for lookup in pairs[:MOST_PAIRS]]
     shown += [_show_alike(alike) for alike in likes[: 2 * MOST_PAIRS]]
@@ -177,7 +176,7 @@ def lookup_view(run: RunFolder) -> View:
         )
     facts: list[Fact] = []
     bests = [lookup.best for lookup in pairs] or compared[:1]
-    for best in [_highest(bests)] if bests else ():  # of the pair that does best, or CKA where nothing was looked up
+    for best in [_highest(bests)] if bests else ():  # of the best pair of languages; of CKA if there is no lookup
         layered = not any(best in lookup.flat for lookup in pairs)
         facts = map_view.layer_facts(replace(best, method=""), run.depth)[0 if layered else 1 :]
     heading = pairs[0].best.task if pairs else "alike"
@@ -187,12 +186,12 @@ def lookup_view(run: RunFolder) -> View:
 
 
 def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
-    """The best layer and mapping, what the other mappings give, baselines, the correlation with CKA, and coverage."""
+    """Sentences on the best layer and mapping, other mappings, baselines, the correlation with CKA, and coverage."""
     best, peak = lookup.best, lookup.best.peak
     head = f"{' to '.join(_named(best))}: " if several else ""
-    where = f"at layer {best.best}" if lookup.ways else f"in {flat_name(best)}"
+    where = f"at layer {best.best}" if lookup.by_mapping else f"in {flat_name(best)}"
     chance = number(peak.floor) if peak.floor >= 0.0005 or peak.floor == 0 else f"{peak.floor:.1g}"
-    # Which layers cannot be told from the best one of the same mapping:
+    # Layers that cannot be distinguished from the best one of the same mapping:
     same = select(lookup.counted, condition=best.condition, method=best.method)
     behind = [pair for part in select(same, measure="p@1_behind") for pair in part.readings.items()]
     tied = sorted(layer for layer, reading in behind if reading.low <= 0)
@@ -205,8 +204,8 @@ def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
         f"{UNITS[best.task]}s have theirs nearest of all by {METHOD_NAMES[best.task]}, where chance gives "
         f"{chance}{ties}."
     )
-    ways = [part for part in lookup.ways.values() if part is not best]
-    if said := [f"{part.condition} {part.peak.say(number)} at layer {part.best}" for part in ways]:
+    others = [part for part in lookup.by_mapping.values() if part is not best]
+    if said := [f"{part.condition} {part.peak.say(number)} at layer {part.best}" for part in others]:
         yield f"{head}The best layers of the other ways: {'; '.join(said)}."
     if said := [
         f"{flat_name(part)} {part.peak.say(number)} with {part.condition} (n = {part.peak.n:,})"
@@ -226,24 +225,24 @@ def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
 
 
 def _show_lookup(lookup: Lookup) -> tuple[Table, list[Figure]]:
-    """P@1 by layer and mapping: as a table, and as `lookup-SOURCE-TARGET-DATA`, a line a mapping."""
+    """P@1 by layer and mapping as a table, and as the figure `lookup-SOURCE-TARGET-DATA` with a line per mapping."""
     best, title = lookup.best, " to ".join(_named(lookup.best))
-    mappings = list(dict.fromkeys([*lookup.ways, *(part.condition for part in lookup.flat)]))
+    mappings = list(dict.fromkeys([*lookup.by_mapping, *(part.condition for part in lookup.flat)]))
     wide = [name for name in mappings if len(mappings) <= FEW_MAPPINGS or name == best.condition]
-    columns = [(name, lookup.ways.get(name)) for name in mappings]
+    columns = [(name, lookup.by_mapping.get(name)) for name in mappings]
     note = (
         f"{best.data}; n = {best.peak.n:,} at the layers. Brackets hold 95% intervals. By "
         f"{METHOD_NAMES[best.task]}; the rows have P@5, P@10 and the other method, too."
     )
-    layers = _layers(lookup.ways.values())
-    table = _table(f"P@1, {title}", layers, columns, note, [lookup.ways.get(name) for name in wide])
+    layers = _layers(lookup.by_mapping.values())
+    table = _table(f"P@1, {title}", layers, columns, note, [lookup.by_mapping.get(name) for name in wide])
     for own in grouped(lookup.flat, flat_name).values():
         named = {part.condition: part for part in own}
         cells = [_cell(named.get(name), FLAT, interval=name in wide) for name in mappings]
         table = replace(table, rows=[*table.rows, [f"{flat_name(own[0])} (n = {own[0].peak.n:,})", *cells]])
-    if not lookup.ways:
+    if not lookup.by_mapping:
         return table, []
-    drawn = [part.line(way, **PLAIN, band=part is best) for way, part in lookup.ways.items()]
+    drawn = [part.line(name, **PLAIN, band=part is best) for name, part in lookup.by_mapping.items()]
     for part in lookup.beside:
         if part.unit == "word" or part.model in (best.model, best.other_model):
             label = f"{flat_name(part)},\nn = {part.peak.n:,} ({part.condition})"
@@ -257,7 +256,7 @@ def _show_lookup(lookup: Lookup) -> tuple[Table, list[Figure]]:
 
 
 def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
-    """CKA by layer and form: as a table, and as `alike-SOURCE-TARGET-DATA-TEXT`, a panel a form."""
+    """CKA by layer and form as a table, and as the figure `alike-SOURCE-TARGET-DATA-TEXT` with a panel per form."""
     first = next(iter(alike.values()))
     most = max(part.counts[1] for part in alike.values())
     columns = [pair for form, part in alike.items() for pair in ((FORM_TITLES[form], part), ("chance", part.chance))]
@@ -277,7 +276,7 @@ def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
 
 
 def stitchings(frame: pd.DataFrame) -> list[dict[str, Curve]]:
-    """Every test set of the target, in order of appearance: the main score by way, and that of the source, by layer."""
+    """For every target test set, in order of appearance: the main score by condition, and that of the source."""
     rows, stitched = results(frame[frame["layer"].notna()]), []
     for same in grouped(curves.curves(rows), attrgetter("model", "other_model", "task", "source")).values():
         for target, data, measure in grouped(select(same, measure="gap"), attrgetter("target", "data", "unit")):
@@ -289,7 +288,7 @@ def stitchings(frame: pd.DataFrame) -> list[dict[str, Curve]]:
 
 
 def stitch_view(run: RunFolder) -> View:
-    """For each test set the score by layer and way: with and without the map, and in the source language.
+    """The view of scores by layer for each test set: with and without the mapping, and in the source language.
 
     The figures are called `stitch-TASK-TARGET-DATA`.
     """
@@ -327,9 +326,9 @@ def stitch_view(run: RunFolder) -> View:
 
 
 def results(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are results: of the chosen models, means over seeds where there are several, without the oracle's.
+    """The scores of the selected models: means over seeds if there are several, without those of the oracle.
 
-    The column `training` names plan, condition and settings.
+    The column `training` has plan, condition and settings.
     """
     rows = curves.with_trainings(frame[frame["step"].isna() & frame["task"].ne("") & frame["selection"].ne(ORACLE)])
     means = set(rows[rows["seed"].isna()]["training"])
@@ -338,13 +337,13 @@ def results(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The results of one model that learned one task in one language.
+    """The results of one model that was trained on one task in one language.
 
     Attributes:
-        plans: the plans, in order of appearance.
-        scores: for each language and test set the score that languages are compared by, along the plans.
-        gaps: `gap` and `relative_gap` of the others' mean, likewise.
-        several: whether the rows are means over seeds.
+        plans: The plans, in order of appearance.
+        scores: The main score along the plans, for each language and test set.
+        gaps: `gap` and `relative_gap` of the mean over other languages, along the plans.
+        several: Whether the rows are means over seeds.
     """
 
     plans: Sequence[str]
@@ -354,29 +353,29 @@ class Experiment:
 
     @cached_property
     def home(self) -> str:
-        """The name of the language trained in."""
+        """The name of the training language."""
         return language_name(self.scores[0].source)
 
     @cached_property
     def sets(self) -> dict[str, Curve]:
-        """The scores by the name of their language, with that of the test set where a language has several."""
+        """The scores by name of the language, with the name of the test set if a language has several."""
         targets = Counter(part.target for part in self.scores)
         names = {**{code: language_name(code) for code in targets}, OTHERS: "mean of the others"}
         return {names[p.target] + f" ({p.data})" * (targets[p.target] > 1): p for p in self.scores}
 
 
 def _floor(*parts: Curve) -> float | None:
-    """What chance gives, averaged over layers or plans and test sets; None where that is unknown."""
+    """The chance level, averaged over layers or plans and test sets; None if unknown."""
     known = [reading.floor for part in parts for reading in part.readings.values() if not isnan(reading.floor)]
     return float(np.mean(known)) if known else None
 
 
 def experiments(run: RunFolder) -> list[Experiment]:
-    """Every model, task and source of a run, in order of appearance."""
+    """The experiments of a run, one per model, task and source, in order of appearance."""
     rows = results(run.rows)
     groups = []
     for _, group in rows[rows["layer"].isna()].groupby(["model", "task", "source"], sort=False):
-        mains = set(group.loc[group["measure"] == "gap", "unit"])  # the score that languages are compared by
+        mains = set(group.loc[group["measure"] == "gap", "unit"])  # the main score
         plans = list(dict.fromkeys(group.loc[group["measure"].isin(mains), "training"]))
         group = group[group["training"].isin(plans)]
         parts = curves.curves(group.assign(layer=group["training"].map(plans.index)), by=BY_PLAN)
@@ -390,7 +389,7 @@ def experiments(run: RunFolder) -> list[Experiment]:
 
 
 def transfer_view(run: RunFolder) -> View:
-    """Scores by plan and language for each model, task and source; or what the steps say where no model was chosen."""
+    """The view of scores by plan and language for each model, task and source; without results, that of the steps."""
     groups = experiments(run)
     verdict: list[str] = []
     for experiment in groups:
@@ -398,7 +397,7 @@ def transfer_view(run: RunFolder) -> View:
         about = f"{part.model}, {part.task} from {experiment.home}: "
         verdict += _plan_sentences(experiment, about if len(groups) > 1 else "")
     numbers: list[Fact] = []
-    # Of the plan under which the others score highest:
+    # Facts of the plan with the highest mean over the other languages:
     means = [(own, part) for own in groups for part in select(own.scores, target=OTHERS)]
     if means:
         own, mean = max(means, key=lambda pair: pair[1].peak.value)
@@ -421,7 +420,7 @@ def transfer_view(run: RunFolder) -> View:
 
 
 def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
-    """A sentence for each plan, and which plan leaves the others most."""
+    """A sentence for each plan, and one on the plan with the highest mean over the other languages."""
     home, source, sentences = experiment.home, experiment.scores[0].source, []
     means = select(experiment.scores, target=OTHERS)
     for index, plan in enumerate(experiment.plans[:MOST_PLANS]):
@@ -453,11 +452,11 @@ def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
 
 
 def _course_sentences(run: RunFolder) -> list[str]:
-    """A sentence for each task and training: what other languages score before and after a tuning.
+    """A sentence for each task and training on the scores of other languages before and after a fine-tuning.
 
-    A point is the mean over the seeds of the tuning. Its interval is that over seeds or that over examples, whichever
-    reaches further: at step 0 all seeds share one model, and would have none. Nothing is called a change unless the
-    intervals of the first and the last step part.
+    A point is the mean over the seeds of the fine-tuning. Its interval is the wider of those over seeds and over
+    examples: at step 0 all seeds share one model, so there is none over seeds. Something is called a change only if the
+    intervals of the first and the last step do not overlap.
     """
     read = [curve for curve in run.by_step if curve.task and curve.selection != ORACLE]
     sentences = []
@@ -492,7 +491,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
 
 
 def _widened(curve: Curve) -> Curve:
-    """A mean over seeds with the wider of its intervals, over seeds and over examples."""
+    """A mean over seeds with the wider of its two intervals, over seeds and over examples."""
     wide = {}
     for at, reading in curve.readings.items():
         text = curve.text.get(at, reading)
@@ -502,7 +501,7 @@ def _widened(curve: Curve) -> Curve:
 
 
 def _plan_table(experiment: Experiment, *, named: bool) -> Table:
-    """Plans down, test sets across, then what the others lose, and chance."""
+    """A table of plans by test sets, with the gaps and the chance level."""
     part = experiment.scores[0]
     title = f"{describe(part.measure).title}, {part.task} from {experiment.home}"
     sets = sorted(experiment.sets.items(), key=lambda pair: pair[1].target == OTHERS)
@@ -520,9 +519,9 @@ def _plan_table(experiment: Experiment, *, named: bool) -> Table:
 
 
 def _plan_figure(experiment: Experiment, groups: Sequence[Experiment]) -> Figure:
-    """`transfer-TASK`: a line a language, the source dashed, the mean of the others thick with its interval.
+    """The figure `transfer-TASK`: a line per language, dashed for the source, thick for the mean of the others.
 
-    Plans of one kind, such as `freeze:0`, `freeze:8`, have an order; points of others are not joined.
+    Plans of one kind, such as `freeze:0`, `freeze:8`, are ordered; points of other plans are not joined.
     """
     part = experiment.scores[0]
     title, targets = describe(part.measure).title, list(dict.fromkeys(own.target for own in experiment.scores))
@@ -548,9 +547,9 @@ def _plan_figure(experiment: Experiment, groups: Sequence[Experiment]) -> Figure
 
 
 def similarity_figures(run: RunFolder) -> Iterator[Figure]:
-    """`languages-TASK`: CKA by layer before a task is learned and after, where `transfer` had parallel text.
+    """The figures `languages-TASK`: CKA by layer before and after training a task, if `transfer` had parallel text.
 
-    To the left CKA of the source with the others, to the right of each model with its start; a line a plan.
+    The left panel is CKA of the source with the others, the right one of each model with its start; a line per plan.
     """
     rows = run.rows
     rows = rows[(rows["measure"] == "cka") & rows["layer"].notna() & rows["task"].ne("") & rows["step"].isna()]

@@ -1,4 +1,4 @@
-"""The page of `tokens`: what a tokenizer costs each language, as a premium, in a table, and in sentences."""
+"""The page of `tokens`: the cost of a tokenizer for each language, in sentences, a table and a figure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval
 from isogloss.report.curves import Curve, Fact, RunFolder, View, curves, language_name, listed
 
-MANY_UNKNOWN, MANY_BYTES = 0.01, 0.05  # shares of the tokens that are worth a sentence
+MANY_UNKNOWN, MANY_BYTES = 0.01, 0.05  # larger shares of the tokens are mentioned in the verdict
 SHARES = ("unknown_tokens", "byte_tokens")
 COLUMNS = ("premium", "tokens_per_word", "tokens_per_character", *SHARES, "bits_per_byte")
 METHODS = {"causal": "the likelihood of all tokens", "masked": "a pseudo-likelihood of masked tokens"}
@@ -19,14 +19,14 @@ MOST_NAMED = 6
 
 @dataclass(frozen=True)
 class TextCosts:
-    """What the languages of one text cost.
+    """The costs of the languages of one text.
 
     Attributes:
-        data: the name of the text.
-        languages: their codes, the dearest first.
-        centre: the language that premiums are over.
-        method: how bits per byte were read.
-        costs: each measure as a curve along the languages.
+        data: The name of the text.
+        languages: Language codes, in descending order of cost.
+        centre: The reference language of premiums.
+        method: The method of bits per byte.
+        costs: Each measure as a curve along the languages.
     """
 
     data: str
@@ -36,13 +36,13 @@ class TextCosts:
     costs: Mapping[str, Curve]
 
     def readings(self, measure: str) -> list[tuple[str, Interval]]:
-        """The names of the languages that a measure was read in, each with its reading, the dearest first."""
+        """The names of the languages that have the measure, each with its reading, in descending order of cost."""
         readings = self.costs[measure].readings if measure in self.costs else {}
         return [(language_name(self.languages[at]), reading) for at, reading in readings.items()]
 
 
 def text_costs(rows: pd.DataFrame) -> list[TextCosts]:
-    """The texts of a run in order of appearance."""
+    """The costs for each text of a run, in order of appearance."""
     texts = []
     for (_, data, _), own in rows[rows["measure"].isin(COLUMNS)].groupby(["model", "data", "seed"], sort=False):
         read = own[own["measure"] == "premium"]
@@ -56,7 +56,7 @@ def text_costs(rows: pd.DataFrame) -> list[TextCosts]:
 
 
 def sentences(text: TextCosts) -> Iterator[str]:
-    """What was found on one text."""
+    """The sentences of the verdict on one text."""
     if premiums := text.readings("premium"):
         (dearest, most), (cheapest, least) = premiums[0], premiums[-1]
         to = f"; the cheapest, {cheapest}, takes {least} times" if len(premiums) > 1 else ""
@@ -76,7 +76,7 @@ def sentences(text: TextCosts) -> Iterator[str]:
 
 
 def _named(text: TextCosts, measure: str, least: float) -> str:
-    """The languages in which a share is at least so large, largest first."""
+    """The languages in which a share is at least `least`, in descending order, as text."""
     large = [(reading.value, name) for name, reading in text.readings(measure) if reading.value >= least]
     large.sort(key=lambda share: -share[0])
     names = [f"{percent(share)}% of {name}" for share, name in large[:MOST_NAMED]]
@@ -85,7 +85,7 @@ def _named(text: TextCosts, measure: str, least: float) -> str:
 
 
 def table(text: TextCosts) -> Table:
-    """Languages down, measures across."""
+    """The table of languages by measures."""
     shown = [name for name in COLUMNS if name in text.costs]
     rows = []
     for at, language in enumerate(text.languages):
@@ -100,7 +100,7 @@ def table(text: TextCosts) -> Table:
 
 
 def figure(text: TextCosts, model: str, index: int) -> Figure:
-    """The premium of each language, and bits per byte where they were measured."""
+    """The figure of each language's premium, and of bits per byte if they were measured."""
     panels = []
     for name in ("premium", "bits_per_byte"):
         if name in text.costs:
@@ -114,12 +114,12 @@ def figure(text: TextCosts, model: str, index: int) -> Figure:
         panels,
         xlabel="language",
         ticks={float(at): language_name(language) for at, language in enumerate(text.languages)},
-        columns=2 if len(panels) > 1 else 0,  # each with an axis of its own
+        columns=2 if len(panels) > 1 else 0,  # each panel with its own axis
     )
 
 
 def facts(text: TextCosts) -> list[Fact]:
-    """The few numbers a reader takes away."""
+    """The key numbers."""
     premiums = text.readings("premium")
     if not premiums:
         return []
@@ -129,7 +129,7 @@ def facts(text: TextCosts) -> list[Fact]:
 
 
 def view(run: RunFolder) -> View:
-    """The page: sentences on each text, the table of languages, and the premiums."""
+    """The page: sentences on each text, the table of languages, and the figure of premiums."""
     texts = text_costs(run.rows)
     said = [f"{text.data}: {each}" if len(texts) > 1 else each for text in texts for each in sentences(text)]
     figures = [figure(text, run.model, index) for index, text in enumerate(texts) if "premium" in text.costs]

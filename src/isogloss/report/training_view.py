@@ -1,9 +1,9 @@
-"""The page of a training: every measure over its steps, and what is taken by layer as shades of layer by step.
+"""The page of a training: every measure over its steps, and measures by layer as a heat map of layer by step.
 
-Curves of one measure share a chart. A measure taken at every layer has a panel for each layer, in which a language
-stands for its pair with the central one, both directions averaged. Data sets are averaged. Where several trainings were
-run (plans, conditions or settings), each is a line; their seeds are a band. Pretraining and alignment are told as
-`verdict` does here; drift and transfer use the charts and have verdicts of their own.
+Curves of one measure share a figure. A measure by layer has a panel for each layer, in which a language represents its
+pair with the central one, averaged over both directions and over data sets. If there are several trainings (plans,
+conditions or settings), each is a line, with a band over its seeds. Pretraining and alignment use the view defined
+here; drift and transfer use the figures but have their own verdicts.
 """
 
 from collections import Counter
@@ -22,18 +22,18 @@ SAME = ", not clearly different from"
 UNITS = ("character", "word", "token")  # characters first: their perplexities do not depend on the vocabulary
 ATTRIBUTES = ("centred", "cosine", "csls", "attention", "debiased")  # kinds that follow a training's name without comma
 MEAN = "_mean"
-LOSSES = {"answer": "loss of a task", "pair": "loss of pairs"}  # by what they are counted in, where that is no token
+LOSSES = {"answer": "loss of a task", "pair": "loss of pairs"}  # by unit, if that is not a token
 AXIS_NAMES = {"loss": "nats a {}", "perplexity": "perplexity per {}"}
 MOST_STEPS, MOST_STEPS_BY_LAYER = 400, 80
 
 
 class StepPanel:
-    """The curves of one measure, kind and unit, at one layer where it is taken by layer; the leading one first.
+    """The curves of one measure, kind and unit, and of one layer if it is a measure by layer; the leading one first.
 
-    kind: what tells panels of one measure apart: a training, a method, what a distance is to. lines: the curves.
-    centre: the language whose pairs the curves are, "" where they are something else. measure, unit, layer: those of
-    the curves. lead: the line that stands for all, if there is one. by_training: whether each line is a training.
-    about: what the measure means here: between models CKA is of other things, and a task has a loss of its own.
+    kind: distinguishes panels of a measure: a training, a method, the reference of a distance. lines: the curves.
+    centre: the central language if the curves are its pairs, else "". measure, unit, layer: those of the curves. lead:
+    the main line, if there is one. by_training: whether each line is a training. about: the description of the measure,
+    which differs for CKA between models and for the loss of a task.
     """
 
     def __init__(self, kind: str, lines: Sequence[Curve], centre: str = "") -> None:
@@ -46,7 +46,7 @@ class StepPanel:
 
 
 def panels(run: RunFolder) -> list[StepPanel]:
-    """Every panel of the curves along steps: loss first, then perplexity, then the rest in order of appearance."""
+    """The panels of all curves along steps: loss first, then perplexity, then the rest in order of appearance."""
     known = [
         curve
         for curve in run.by_step
@@ -56,7 +56,7 @@ def panels(run: RunFolder) -> list[StepPanel]:
     ]
     centre = curves.central_language((curve.source, curve.target) for curve in known)
     measures = list(dict.fromkeys(curve.measure for curve in known))
-    parts = {name for measure in measures for name in (measure + MEAN, f"{measure}_behind")}  # of another's curves
+    parts = {name for measure in measures for name in (measure + MEAN, f"{measure}_behind")}  # parts of other curves
     whole = [curve for curve in known if curve.measure not in parts]
     charts: list[StepPanel] = []
     for (measure, kind, unit, layer), group in curves.grouped(
@@ -74,7 +74,7 @@ def panels(run: RunFolder) -> list[StepPanel]:
 
 
 def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list[StepPanel]:
-    """The panel of one training; of several, a line each, and panels of their own where these say more."""
+    """The panel of one training; for several, a panel with a line each, and a panel for each if it has more lines."""
     first, kind, alone = group[0], group[0].kind, {}
     for name, parts in curves.grouped(group, attrgetter("training")).items():
         pairs = [(part.source, part.target) for part in parts if part.source and part.target and not part.task]
@@ -84,7 +84,7 @@ def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list
     if len(alone) == 1:
         return list(alone.values())
     apart = first.measure == "perplexity" or (all(curve.task for curve in group) and first.layer is None)
-    if first.measure == "perplexity":  # of what is trained on, and of the others pooled
+    if first.measure == "perplexity":  # of the training language, and of the others pooled
         tuned = dict.fromkeys(curve.target for curve in select(group, data=HELD))
         sides = {f"{language_name(code)}, by plan": select(group, data=HELD, target=code) for code in tuned}
         sides["other languages, by plan"] = select(group, target=OTHERS)
@@ -101,20 +101,20 @@ def _panels(group: Sequence[Curve], means: Sequence[Curve], centre: str) -> list
 
 
 def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> list[Curve]:
-    """The lines of a panel, what stands for all of them first; with a centre, its pairs."""
+    """The lines of a panel, the main line first; with a central language, its pairs."""
     several = [name for name in ("task", "model", "other_model") if len({getattr(part, name) for part in parts}) > 1]
     sets = Counter(target for target, _ in curves.grouped(parts, attrgetter("target", "data")))
     groups: dict[tuple[str, tuple[str, ...]], list[Curve]] = {}
     for part in parts:
         named = tuple(filter(None, (part.source, part.target)))
         if len(named) == 2 and part.task:
-            named = (part.target,)  # a task is trained in one language, and tested in each
+            named = (part.target,)  # a task is trained in one language, so only the test language varies
         elif len(named) == 2 and centre:
             if centre not in named:
-                continue  # only the average holds it
+                continue  # only used for the average
             named = (part.target if part.source == centre else part.source,)
         words = [getattr(part, name) for name in several]
-        if part.task and sets[part.target] > 1:  # a development set is no test, nor one test another
+        if part.task and sets[part.target] > 1:  # development and test sets are distinguished
             words.append(part.data)
         code = ", ".join([*words, " → ".join(named) or POOLED])
         groups.setdefault((code, named if named not in ((POOLED,), (OTHERS,)) else ()), []).append(part)
@@ -123,7 +123,7 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> li
         replace(average(group), code=code, languages=named, leads=code == POOLED or (code == OTHERS and tasks))
         for (code, named), group in groups.items()
     ]
-    tuned = any(part.target == OTHERS and not part.source for part in parts)  # no average of both sides
+    tuned = any(part.target == OTHERS and not part.source for part in parts)  # target and others are not averaged
     alone = {"model", "other_model"} & set(several) or tuned or any(line.leads for line in lines)
     if not alone and len(lines) == 1:
         lines = [replace(lines[0], leads=True)]
@@ -137,9 +137,9 @@ def _lines(parts: Sequence[Curve], means: Sequence[Curve], *, centre: str) -> li
 
 
 def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
-    """Of a measure's panels by layer, the one that leads at the last step; the earliest layer among equals.
+    """The best of a measure's panels by layer at the last step; of ties, the earliest layer.
 
-    Without leading lines, trainings are averaged. None where nothing could be compared.
+    Without leading lines, trainings are averaged. None if nothing can be compared.
     """
     led = [(panel, panel.lead or average(panel.lines)) for panel in charts if panel.lead or panel.by_training]
     last = max((curve.at[-1] for _, curve in led), default=0)
@@ -149,10 +149,10 @@ def best_panel(charts: Sequence[StepPanel]) -> StepPanel | None:
 
 
 def step_figures(run: RunFolder) -> Iterator[Figure]:
-    """`steps-MEASURE` for each measure with a step, and `steps-layers-MEASURE` for those taken by layer.
+    """The figures `steps-MEASURE` for each measure with a step, and `steps-layers-MEASURE` for measures by layer.
 
-    A measure in several units is drawn in the first: perplexity per character. One taken by layer is drawn at the
-    layer that is best at the last step; units and layers are chosen by menus on the page.
+    The initial unit is the first one (perplexity per character), the initial layer is the best one at the last step;
+    both can be changed by menus on the page.
     """
     groups = curves.grouped(panels(run), lambda panel: (panel.measure, panel.kind, panel.layer is not None))
     for (measure, kind, layered), group in groups.items():
@@ -202,11 +202,11 @@ def step_figures(run: RunFolder) -> Iterator[Figure]:
 
 
 def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
-    """A curve as it is drawn: named, thinned, and in the colour of its language.
+    """The line of a curve: with label, thinned, and in the colour of its language.
 
-    Those of one language differ in their dashes, as far as there are dashes; beyond that, and where it is of no one
-    language, a line has the colour of its own index. The last of the colours is nearly as dark as what stands for all,
-    so dashes begin with it. What stands for all is dark, and chance is drawn once, with it.
+    Lines of one language differ in their dashes. If there are too many, or a curve has no single language, a line has
+    the colour of its index. The last colour is nearly as dark as the main line, so dashes begin with it. The main line
+    is dark, and the chance level is drawn once, with it.
     """
     drawn = curve.thin(most=MOST_STEPS if panel.layer is None else MOST_STEPS_BY_LAYER)
     spelt = " → ".join(map(language_name, curve.languages))
@@ -228,7 +228,7 @@ def _line(run: RunFolder, panel: StepPanel, curve: Curve) -> Line:
 
 
 def _note(panel: StepPanel) -> str:
-    """What the lines are, what the bands are, and how many items stand behind them, in short sentences."""
+    """Short sentences on the lines, the bands, and the number of items."""
     readings = [reading for line in panel.lines for reading in line.readings.values()]
     counts = curves.span_of(reading.n for reading in readings)
     items = {"loss": " predicted tokens a reading", "perplexity": " predicted tokens"}.get(panel.measure, "")
@@ -248,11 +248,11 @@ def _note(panel: StepPanel) -> str:
 
 
 def view(run: RunFolder) -> View:
-    """Sentences on a training, then on the rows that have no step, as a map's; of several models for each, named.
+    """The view of a training: sentences on its readings, then on rows without a step as for a map, for each model.
 
-    A training is told by retrieval by layer, loss, held-out perplexity, then anything else: each with the step it was
-    read at, its interval where there is one, and the number of items. Nothing is called a change unless the intervals
-    of the two readings part; without intervals the values speak. The page warns where no layer is better than chance.
+    The order is retrieval by layer, loss, held-out perplexity, then other measures, each with its step, its interval if
+    there is one, and the number of items. Something is called a change only if the intervals of the two readings do not
+    overlap; without intervals, values are compared. The page warns if no layer is better than chance.
     """
     verdict = []
     for head, own in map_view.by_model(run):
@@ -272,7 +272,7 @@ def view(run: RunFolder) -> View:
 
 
 def facts(run: RunFolder) -> list[Fact]:
-    """The few numbers a reader takes away from a training; of a folder without readings, those of a map."""
+    """The key numbers of a training; without readings, those of a map."""
     if run.trained.empty:
         return map_view.facts(run)
     numbers: list[Fact] = [("steps", f"{int(run.trained['step'].max()):,}", "")]
@@ -286,7 +286,7 @@ def facts(run: RunFolder) -> list[Fact]:
 
 
 def _meeting(run: RunFolder) -> list[str]:
-    """Where the languages meet at the last step, how that compares with the first, and who is nearest."""
+    """Sentences on the best layer at the last step, compared with the first step, and on the closest language."""
     began, ended = run.map_at("min"), run.map_at("max")
     if began is None or ended is None:
         return []
@@ -311,7 +311,7 @@ def _meeting(run: RunFolder) -> list[str]:
 
 
 def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
-    """How a layer's value compares with an earlier step's."""
+    """The change of a layer's value since an earlier step, as text."""
     before, after = began.readings[layer], ended.readings[layer]
     same = curves.overlap(before, after) or before.value == after.value
     how = SAME if same else f", {'up' if after.value > before.value else 'down'} from"
@@ -328,13 +328,13 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     mean = ", all languages pooled" if lead.target == POOLED else f", average over {len(lines)} languages"
     over = "" if lead.languages else mean
     sentence = _moved(f"Held-out perplexity{per}{of}", lead, items="predicted tokens", over=over)
-    # Which language ends lowest and which highest, when their intervals do not meet.
+    # The languages with the lowest and the highest final value, if their intervals do not overlap.
     ranked = sorted(lines, key=lambda line: line.last.value)
     low, high = (ranked[0], ranked[-1]) if ranked else (lead, lead)
     if low.last.high < high.last.low or (not low.last.known and low.last.value < high.last.value):
         near, far = (f"{language_name(line.languages[0])} ({line.reading(-1)})" for line in (low, high))
         sentence = f"{sentence[:-1]}; it is lowest for {near} and highest for {far}."
-    # Languages whose perplexity was lower before the end: clearly, or by less than the intervals.
+    # Languages whose perplexity was lower before the end, clearly or within overlapping intervals.
     clear, slight = [], []
     for line in lines:
         step = min(line.at, key=lambda step: line.readings[step].value)
@@ -352,8 +352,8 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
 
 
 def _others(charts: Sequence[StepPanel]) -> Iterator[str]:
-    """A sentence for every other measure: over the steps, and at its best layer where it is taken by layer."""
-    named = {"loss", "perplexity", *(measure for measure, _ in curves.LEADING)}  # in sentences of their own
+    """A sentence for every other measure on its change over the steps, at the best layer of measures by layer."""
+    named = {"loss", "perplexity", *(measure for measure, _ in curves.LEADING)}  # these have separate sentences
     for measure in dict.fromkeys(panel.measure for panel in charts if panel.measure not in named):
         own = [panel for panel in charts if panel.measure == measure]
         whole = [panel for panel in own if panel.layer is None]
@@ -368,7 +368,7 @@ def _others(charts: Sequence[StepPanel]) -> Iterator[str]:
 
 
 def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", over: str = "") -> str:
-    """Where a curve began and where it ended, and whether that is a change; over: what it is the average over."""
+    """A sentence on the first and last reading of a curve and whether they differ; over: describes an average."""
     behind = f" (n = {curve.last.n:,} {items})" if curve.last.n else ""
     end = f"{curve.reading(-1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{over}{behind}"
     if len(curve.at) == 1:

@@ -1,8 +1,8 @@
-"""The word map: t-SNE points made ready for drawing, as a figure, a sheet of layers, and an animation.
+"""The word map: prepares t-SNE points for drawing, and draws a figure, a sheet of layers, and an animation.
 
-A projection to the plane has no unit, no up and no left. So each layer is centred, scaled to the same size, and turned
-or mirrored (never bent) to lie as near as it can to the layer before it. Strays beyond the frame are moved to its edge.
-The points themselves are computed by the map recipe, each word at every layer.
+A t-SNE projection has no unit and no orientation. So each layer is centred, scaled to the same size, and rotated or
+reflected to be as close as possible to the layer before it. Outliers beyond the frame are moved to its edge. The points
+themselves are computed by the map recipe, each word at every layer.
 """
 
 import io
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from PIL.Image import Image
 
-WIDE = 1.4  # the frame is this much wider than high
-EDGE = 0.15  # room for the words that lie beyond the middle 96%
+WIDE = 1.4  # ratio of the frame's width to its height
+EDGE = 0.15  # margin for words beyond the middle 96%
 MOST_LABELS = 30
 LONGEST_LABEL, LONGEST_TITLE = 24, 46
 SIDES = ((6, 0, "left", "center"), (-6, 0, "right", "center"), (0, 6, "center", "bottom"), (0, -6, "center", "top"))
 SHAPES = ("circle", "square", "triangle", "diamond", "wedge", "plus", "star", "hexagon")
-# The marker of each shape, and the area that looks as large as a circle's:
+# The marker of each shape, and the area at which it looks as large as a circle:
 MARKERS = dict(zip(SHAPES, zip("os^DvP*h", (1.0, 1.0, 1.25, 0.8, 1.25, 1.5, 2.4, 1.2), strict=True), strict=True))
 MOST_FRAMES = 100
-BETWEEN = (7, 3, 1)  # pictures between two layers: each is half the one before, so frames can be halved
+BETWEEN = (7, 3, 1)  # possible numbers of pictures between two layers; dropping every second gives the next number
 MOST_BYTES = 3_000_000
 REST, MOMENT, END = 900, 60, 1800  # milliseconds
 Positions = npt.NDArray[np.float64]
@@ -45,11 +45,11 @@ class WordMap:
     """Words at every layer, and how they are drawn.
 
     Attributes:
-        title: the name of the model.
-        words: a row for each point: its `language`, its `word`, and its translation group, `pair`.
-        positions: by layer, of shape (points, 2): x within about [-1.4, 1.4] and y within about [-1, 1].
-        looks: how the points of each language look, as `language_look` says.
-        groups: the points of each translation group, the central language's first.
+        title: The name of the model.
+        words: A row for each point: its `language`, its `word`, and its translation group, `pair`.
+        positions: By layer, of shape (points, 2): x within about [-1.4, 1.4] and y within about [-1, 1].
+        looks: Colour and shape of each language, from `language_look`.
+        groups: The points of each translation group, the central language's first.
     """
 
     title: str
@@ -68,7 +68,7 @@ class WordMap:
 
 
 def language_look(index: int, code: str, name: str) -> dict[str, str]:
-    """A language as it is drawn; its words in its own colour, darkened, since some are too pale to read as text.
+    """The name, colour and shape of a language; `ink`, the colour of its words, is darkened for legibility.
 
     >>> language_look(4, "nl", "Dutch")
     {'code': 'nl', 'name': 'Dutch', 'colour': '#E69F00', 'ink': '#8e6c16', 'shape': 'wedge'}
@@ -83,10 +83,10 @@ def word_map(points: pd.DataFrame, languages: Sequence[str] = (), *, title: str 
     """The drawable word map of a run's points.
 
     Args:
-        points: the columns layer, language, word, pair, x and y.
-        languages: the languages in the order that gives them their colours; others follow.
-        title: the name of the model.
-        centre: the language whose words are joined to their translations.
+        points: Has the columns layer, language, word, pair, x and y.
+        languages: Languages in the order of their colours; others follow.
+        title: The name of the model.
+        centre: The language whose words are joined to their translations.
     """
     layers = sorted(int(layer) for layer in points["layer"].unique())
     data = points.sort_values(["layer", "pair", "language", "word"], kind="stable")
@@ -105,11 +105,11 @@ def word_map(points: pd.DataFrame, languages: Sequence[str] = (), *, title: str 
 
 
 def _align(layers: Positions) -> Positions:
-    """Turn or mirror each layer onto the one before, and fit it into the frame; shape (layers, points, 2).
+    """Rotate or reflect each layer onto the one before, and fit it into the frame; shape (layers, points, 2).
 
-    Orthogonal Procrustes in the plane; then all are turned together so that the longest direction of the whole lies
-    across a wide frame. The middle 96% decide where the frame is; what lies beyond its edge is moved onto it, so that
-    one stray cannot shrink all the rest.
+    This is orthogonal Procrustes in the plane; then all layers are rotated together so that the first principal
+    component is horizontal. The frame contains the middle 96% of the points; points beyond its edge are moved onto it,
+    so that outliers do not shrink the rest.
     """
     centred = layers - layers.mean(axis=1, keepdims=True)
     sizes = np.linalg.norm(centred, axis=(1, 2), keepdims=True)
@@ -128,9 +128,9 @@ def _align(layers: Positions) -> Positions:
 def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
     """Draw the words of a run that has points, and return the files.
 
-    `word-map` is one layer with labels on some of the words, `word-map-layers` several layers side by side, and
-    `layers.gif` the way from layer to layer. Every second of its pictures between layers is left out while the file
-    is above 3 MB.
+    `word-map` is one layer with labels on some words, `word-map-layers` is several layers side by side, and
+    `layers.gif` is an animation over the layers. While it is above 3 MB, every second picture between layers is left
+    out.
     """
     if run.points is None:
         return []
@@ -174,7 +174,7 @@ def write_word_maps(run: RunFolder, out: Path) -> list[Path]:
 
 
 def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float) -> list[Any]:
-    """Lines and points at `positions`, shape (points, 2); returns the artists, lines first, then one a language."""
+    """Draw lines and points at `positions`, shape (points, 2); returns the artists: lines, then one per language."""
     from matplotlib.collections import LineCollection
 
     segments = points.segments(positions)
@@ -194,7 +194,7 @@ def draw_map(axes: "Axes", points: WordMap, positions: Positions, *, size: float
 
 
 def _label(axes: "Axes", points: WordMap, fonts: FontChoice, positions: Positions) -> None:
-    """Write a word and one of its translations beside their points, wherever the text overlaps no other text."""
+    """Label words and one translation each beside their points, if the text does not overlap other text."""
     from matplotlib import patheffects
 
     halo = [patheffects.withStroke(linewidth=2.2, foreground="white")]
@@ -211,7 +211,7 @@ def _label(axes: "Axes", points: WordMap, fonts: FontChoice, positions: Position
             if not fonts.draws(word) or len(word) > LONGEST_LABEL:
                 continue
             look: dict[str, Any] = {"color": points.looks[language]["ink"], "path_effects": halo}
-            for dx, dy, side, rise in SIDES:  # the side of the point that is free
+            for dx, dy, side, rise in SIDES:  # try each side of the point
                 look |= {"xytext": (dx, dy), "textcoords": "offset points", "ha": side, "va": rise}
                 text: Any = axes.annotate(word, tuple(positions[at]), fontsize=8.5, **look)
                 box = text.get_window_extent().padded(2)
@@ -223,7 +223,7 @@ def _label(axes: "Axes", points: WordMap, fonts: FontChoice, positions: Position
 
 
 def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
-    """Evenly spread layers with the first, the best and the last among them.
+    """Evenly spaced layers, including the first, the best and the last.
 
     >>> choose_layers(range(13), 8, most=6)
     [0, 2, 5, 8, 10, 12]
@@ -235,7 +235,7 @@ def choose_layers(layers: Sequence[int], best: int, *, most: int) -> list[int]:
 
 
 def frames(points: WordMap, between: int) -> "Iterator[Image]":
-    """Every layer and `between` pictures on the way to the next."""
+    """Pictures of every layer, with `between` intermediate pictures before the next."""
     from PIL import Image
 
     figure, axes = new_figure(6.6, 5.3)
@@ -251,7 +251,7 @@ def frames(points: WordMap, between: int) -> "Iterator[Image]":
     figure.set_dpi(100)
     canvas: Any = figure.canvas
     canvas.draw()
-    figure.set_layout_engine(None)  # laid out once: nothing may jump from picture to picture
+    figure.set_layout_engine(None)  # the layout is computed once, so that it does not change between pictures
     for step in range((len(layers) - 1) * (between + 1) + 1):
         place, part = divmod(step, between + 1)
         share = part / (between + 1)
@@ -267,7 +267,7 @@ def frames(points: WordMap, between: int) -> "Iterator[Image]":
 
 
 def encode(pictures: "Sequence[Image]", between: int) -> bytes:
-    """Pictures as a looping GIF with one small palette: a rest at each layer, a moment in between."""
+    """Encode pictures as a looping GIF with one small palette, which pauses at each layer."""
     from PIL import Image
 
     palette = pictures[0].quantize(64)  # all pictures have the colours of the first

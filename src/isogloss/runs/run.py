@@ -1,8 +1,8 @@
-"""A run is a folder: what was asked, with which versions and hashes, and the rows as they came.
+"""Run folders: the arguments, versions and hashes of a run, and its rows.
 
-Rows are appended to `rows.csv` the moment they are known, so a run that was killed loses nothing; resuming reads them
-back and skips the coordinates it has. `rows.parquet` is written when the run ends. `scratch` holds what a resumed run
-would rather not compute again, and is removed at the end.
+Rows are appended to `rows.csv` as soon as they are computed, so a killed run loses none; a resumed run reads them back
+and skips their coordinates. `rows.parquet` is written when the run ends. `scratch` has intermediate results for a
+resumed run, and is removed at the end.
 """
 
 import csv
@@ -32,9 +32,9 @@ PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn
 
 
 class Run(AbstractContextManager["Run"]):
-    """An open run folder: rows and notes gather in it until it is finished. After its `with` other processes may write.
+    """An open run folder, to which rows and notes are added; a context manager that keeps other processes from writing.
 
-    scratch: a folder for what only this run needs, which recipes find made; gone when the run is finished.
+    scratch: a folder for temporary files of the run; it exists from the start, and is removed when the run is finished.
     """
 
     def __init__(self, folder: Path, facts: dict[str, Any], *, writes: bool) -> None:
@@ -48,10 +48,10 @@ class Run(AbstractContextManager["Run"]):
         self._lock: FileLock | None = None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """After a mistake remove the folder, if nothing was measured in it; after an interruption record that."""
+        """After an error, remove the folder if it has no rows; after an interruption, record that."""
         if isinstance(error, InputError):
             empty = self.new and self.writes and not self.rows and not (self.folder / "checkpoints").is_dir()
-            if empty and not any(self.folder.rglob("*/run.json")):  # those of a sweep's jobs
+            if empty and not any(self.folder.rglob("*/run.json")):  # no jobs of a sweep either
                 shutil.rmtree(self.folder, ignore_errors=True)
         elif isinstance(error, KeyboardInterrupt | SystemExit) and not self.finished:
             self.facts["status"] = "interrupted"
@@ -59,7 +59,7 @@ class Run(AbstractContextManager["Run"]):
         self.close()
 
     def lock(self) -> None:
-        """Keep other processes out of the folder until `close`; the system opens it again if this one dies."""
+        """Lock the folder for other processes until `close`; the system releases the lock if this process dies."""
         lock = FileLock(self.folder / LOCK)
         try:
             lock.acquire(timeout=0)
@@ -67,23 +67,23 @@ class Run(AbstractContextManager["Run"]):
             raise InputError(
                 f"{self.folder} is in use: another process is writing to it; wait for it, or choose another --out"
             ) from error
-        except OSError:  # a disk without locks
+        except OSError:  # the file system has no locks
             return
         self._lock = lock
 
     def close(self) -> None:
-        """Let other processes into the folder."""
+        """Release the lock of the folder."""
         if self._lock is not None:
             (self.folder / LOCK).unlink(missing_ok=True)
             self._lock.release()
             self._lock = None
 
     def has(self, entry: Row) -> bool:
-        """Whether a row with these coordinates is there already."""
+        """Whether the run has a row with these coordinates."""
         return key(entry) in self._keys
 
     def append(self, rows: Iterable[Row]) -> None:
-        """Add the rows that are not there yet, in one write that reaches the disk."""
+        """Add rows with new coordinates, in one write that is flushed to disk."""
         fresh = [dict(entry) for entry in rows if key(entry) not in self._keys]
         if fresh and self.writes:
             with (self.folder / "rows.csv").open("a", encoding="utf-8", newline="") as file:
@@ -93,24 +93,24 @@ class Run(AbstractContextManager["Run"]):
         self.rows += fresh
         self._keys.update(map(key, fresh))
         if fresh:
-            self._save()  # with their number, so that rows which are lost afterwards are missed
+            self._save()  # records the number of rows, so that a later loss is noticed
 
     def note(self, sentence: str) -> None:
-        """Keep a sentence the reader of the run should see, once."""
+        """Add a sentence for readers of the run; repeated notes are kept once."""
         if sentence not in self.facts["notes"]:
             self.facts["notes"].append(sentence)
             self._save()
 
     def begin_anew(self) -> None:
-        """Forget every row and note, for a table that is collected from other runs each time."""
+        """Delete all rows and notes, for a table that is collected from other runs each time."""
         self.rows, self._keys, self.finished = [], set(), False
         self.facts |= {"finished": None, "status": "running", "notes": []}
         self._save()
-        (self.folder / "rows.parquet").unlink(missing_ok=True)  # of the rows before
+        (self.folder / "rows.parquet").unlink(missing_ok=True)  # has the deleted rows
         write_text(self.folder / "rows.csv", ",".join(COLUMNS) + "\n")
 
     def finish(self) -> pd.DataFrame:
-        """Write `rows.parquet`, mark the run finished, tidy up; of a finished run, write again what is missing."""
+        """Write `rows.parquet`, mark the run as finished and clean up; for a finished run, rewrite missing files."""
         rows = table.frame(self.rows)
         if not self.writes:
             return rows
@@ -131,13 +131,13 @@ class Run(AbstractContextManager["Run"]):
 
 
 def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False, writes: bool = True) -> Run:
-    """Begin a run in a new folder, or with `resume` go on with the one that is there.
+    """Start a run in a new folder, or with `resume` continue an existing one.
 
     Args:
         folder: The run folder. No other process may write to it until the run is closed: `with start(...) as run`.
-        facts: command, arguments, seed, model, hashes. To resume, they must be those of the first time.
-        resume: Whether to go on with a run that is in the folder.
-        writes: False in all but the first process of a launch: the same run, in which that one alone writes.
+        facts: Command, arguments, seed, model, hashes. To resume, they must be the same as at the start.
+        resume: Whether to continue a run that is in the folder.
+        writes: False in all but the first process of a launch: only the first one writes.
     """
     path = Path(folder)
     beginning: dict[str, Any] = {"started": _now(), "finished": None, "status": "running", "notes": []}
@@ -169,14 +169,14 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
             begun = before.get("rows") or any((path / name).is_file() for name in ("rows.csv", "rows.parquet"))
             rows = table.records(read_rows(path)) if begun else []
             run.rows, run._keys = rows, set(map(key, rows))
-            # A kill may have left half a line behind; what was read back is written again, whole.
+            # A kill may have left an incomplete last line, so the rows that were read are written again.
             with whole(path / "rows.csv") as beside, beside.open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file, lineterminator="\n").writerows([COLUMNS, *map(written_cells, rows)])
     except InputError:
         run.close()
         raise
     if not run.finished:
-        run._save()  # before the table: a folder with run.json is a run, whatever else a kill left undone
+        run._save()  # before the table: a folder with run.json is a run, even if it is killed before its first row
     clear_run(path)
     if not (path / "rows.csv").is_file():
         write_text(path / "rows.csv", ",".join(COLUMNS) + "\n")
@@ -184,7 +184,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
 
 
 def is_first_process() -> bool:
-    """Whether this process is the first of those that a launcher started, or the only one: the one that writes."""
+    """Whether this process is the one that writes: the first of those that a launcher started, or the only one."""
     return os.environ.get("RANK", "0") == "0"
 
 
@@ -205,10 +205,10 @@ def check_folder(path: Path, *, resume: bool) -> None:
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:
-    """The table of a run folder, finished or not, in today's columns whatever schema it was written in.
+    """The table of a run folder, finished or not, in the current schema.
 
-    `rows.csv` is what the run wrote row by row. `rows.parquet` takes its place where it is damaged, has fewer rows than
-    `run.json` counts, or is not there, as in published results; where that does not help, it is an InputError.
+    `rows.csv` is what the run wrote row by row. `rows.parquet` is used instead if it is damaged, has fewer rows than
+    `run.json` records, or is missing, as in published results. Raises InputError if that does not help.
     """
     path, packed = Path(folder) / "rows.csv", Path(folder) / "rows.parquet"
     there = path.is_file() or packed.is_file()
@@ -251,17 +251,17 @@ def is_finished(folder: Path) -> bool:
 
 
 def clear_finished(folder: Path) -> None:
-    """Remove what a kill leaves of a finished run that nobody resumes: scratch, lock, files that were half written."""
+    """Remove what a kill leaves of a finished run: scratch, lock, incomplete files."""
     shutil.rmtree(folder / "scratch", ignore_errors=True)
     (folder / LOCK).unlink(missing_ok=True)
     clear_run(folder)
 
 
 def clear_run(folder: Path) -> None:
-    """Remove what a kill left half-written anywhere in a run folder, by the process that holds its lock.
+    """Remove incomplete files that a kill left anywhere in a run folder; only for the process that holds its lock.
 
-    Runs inside it, such as the jobs of a sweep, have locks of their own; figures are drawn without a lock, and the
-    report removes what is left of them.
+    Runs inside it, such as the jobs of a sweep, have their own locks; figures are drawn without a lock, and the report
+    removes their leftovers.
     """
     clear_leftovers(folder)
     for path in folder.iterdir():
@@ -271,7 +271,7 @@ def clear_run(folder: Path) -> None:
 
 
 def read_facts(folder: str | Path) -> dict[str, Any]:
-    """What `run.json` says."""
+    """Read `run.json`."""
     path = Path(folder) / "run.json"
     require(path.is_file(), f"{folder} is no run folder: it has no run.json")
     with readable(path, "is not JSON", "the run must be made again"):

@@ -1,26 +1,26 @@
-"""The one table: every answer of the toolkit is a row with the same columns.
+"""The table: every result of the toolkit is a row with the same columns.
 
-The answer: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both),
-the chance `floor`, the number `n` of items, and the `published` value where a paper has one. Rows that claims are
-judged on also have `parts`: the value without each twentieth of the items in turn, between spaces, by which rows on the
-same items are compared (`isogloss.measures.statistics.two_way_mean`). The coordinates:
+The result: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both),
+the chance `floor`, the number `n` of items, and the `published` value if a paper has one. Rows used for claims also
+have `parts`: the value without each twentieth of the items in turn, separated by spaces, by which rows on the same
+items are compared (`isogloss.measures.statistics.two_way_mean`). The coordinates:
 
-    model, other_model    what was measured, and what it was compared with
+    model, other_model    the model, and the one it was compared with
     layer, other_layer    cuts: 0 is the embedding output, k the output of block k
-    task, data            what was learned or asked, and on which text
+    task, data            the task, and the text
     source, target        languages
     unit                  sentence, word, token, character, ...
-    pooling               how a sentence's vector is made, where a run has several ways
+    pooling               pooling of sentence vectors, if it is not the mean
     plan                  what was trained: `freeze:8`, `tlm+queue`, `untuned`
-    method                how it was measured: `centred`, `csls`, `debiased`, `attention`, ...
-    selection             which checkpoint of a training: empty where its own development set chose, or `oracle`
-    condition             the situation or ablation: a mapping, code-switching, a defect of the original code, ...
+    method                variant of the measure: `centred`, `csls`, `debiased`, `attention`, ...
+    selection             how the checkpoint was selected: empty for the development set, or `oracle`
+    condition             the experimental condition: a mapping, code-switching, a defect of the original code, ...
     settings              a JSON object of arguments that differ between trainings or jobs of one table
     step, seed
 
-Absent coordinates are empty, and nothing is ever parsed out of a string. Rows are written as text with full precision,
-so a table read back equals the table written. Rows of schema 1 had `plan`, `method`, `selection`, `condition` and
-`settings` in one text, `variant`; `upgrade` takes it apart, here and nowhere else.
+Coordinates that do not apply are empty, and no code parses the text of a cell. Rows are written with full precision, so
+a table read back equals the table written. Rows of schema 1 had `plan`, `method`, `selection`, `condition` and
+`settings` in one text, `variant`, which only `upgrade` parses.
 """
 
 import json
@@ -32,7 +32,7 @@ from typing import Any
 import pandas as pd
 
 SCHEMA = 2
-WITHOUT_SINKS = "without sinks"  # condition: tokens whose states dwarf all others were left out of sentences
+WITHOUT_SINKS = "without sinks"  # condition: attention sinks were left out of sentence means
 NUMBERS = ("value", "low", "high", "floor", "published")
 COUNTS = ("n", "layer", "other_layer", "step", "seed")
 ANSWER = ("measure", "value", "low", "high", "over", "floor", "n", "published")
@@ -42,8 +42,8 @@ COORDINATES = (*_MODELS, *_TEXT, "plan", "method", "selection", "condition", "se
 COLUMNS = (*ANSWER, *COORDINATES, "parts")
 NAMES = tuple(name for name in (*COORDINATES, "measure") if name not in COUNTS)
 KEY = ("measure", *COORDINATES)
-FORMULA = re.compile("'*[=+@\t\r-]")  # how a text begins that a spreadsheet takes for a formula, quoted or not
-UNTUNED, START = "untuned", "start"  # the plan, and the other model, of rows about a model before any training
+FORMULA = re.compile("'*[=+@\t\r-]")  # the start of texts that spreadsheets read as formulas, quoted or not
+UNTUNED, START = "untuned", "start"  # the plan of models before fine-tuning; the name of such a model as `other_model`
 
 Row = Mapping[str, Any]
 
@@ -51,9 +51,9 @@ Row = Mapping[str, Any]
 def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
     """Make one row; unknown column names are refused.
 
-    value: a number, or an estimate with a `value` and such of `low`, `high`, `floor`, `n` and `parts` as it has, for
-    instance `isogloss.measures.statistics.Interval`. An interval is over items unless `over` says otherwise. `settings`
-    may be given as a mapping, `parts` as numbers.
+    value: a number, or an estimate with `value` and optionally `low`, `high`, `floor`, `n` and `parts`, such as
+    `isogloss.measures.statistics.Interval`. An interval is over items unless `over` says otherwise. `settings` may be
+    given as a mapping, `parts` as numbers.
 
     >>> row("gap", 0.25, low=0.2, high=0.3, settings={"rate": 2e-5})
     {'measure': 'gap', 'value': 0.25, 'low': 0.2, 'high': 0.3, 'settings': '{"rate": 2e-05}', 'over': 'items'}
@@ -76,7 +76,7 @@ def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
-    """Settings as they stand in a row: a JSON object in order of its names, empty where there are none."""
+    """Settings as text for a row: a JSON object with sorted names, or "" if there are none."""
     return json.dumps(dict(sorted(settings.items())), ensure_ascii=False, default=str) if settings else ""
 
 
@@ -87,7 +87,7 @@ def settings_of(entry: Row) -> dict[str, Any]:
 
 
 def number_or_text(text: str) -> Any:
-    """A setting that was written as text: a number where it is one.
+    """A setting given as text, as a number if it is one.
 
     >>> number_or_text("3"), number_or_text("5e-05"), number_or_text("en=a.tsv")
     (3, 5e-05, 'en=a.tsv')
@@ -101,7 +101,7 @@ def number_or_text(text: str) -> Any:
 
 
 def training_name(coordinates: Row) -> str:
-    """The name of a training: its plan, its condition and its own settings.
+    """The name of a training: its plan, condition and settings.
 
     >>> training_name({"plan": "freeze:8", "condition": "switch:0.5", "settings": '{"rate": 5e-05}'})
     'freeze:8 switch:0.5 rate:5e-05'
@@ -120,12 +120,12 @@ def training_folder(coordinates: Row) -> str:
 
 
 def frame(rows: Iterable[Row]) -> pd.DataFrame:
-    """Rows as a data frame with every column in order and one type a column."""
+    """Rows as a data frame with all columns in order and one type per column."""
     return typed(pd.DataFrame(list(rows), columns=list(COLUMNS)))
 
 
 def typed(data: pd.DataFrame) -> pd.DataFrame:
-    """Every column of the table in order and one type a column, whatever the schema; absent ones are empty."""
+    """A data frame of any schema with all columns in order and one type per column; absent ones are empty."""
     data = (upgrade(data) if "variant" in data else data).reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         if name in NUMBERS:
@@ -145,14 +145,14 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def key(entry: Row) -> tuple[str, ...]:
-    """What identifies a row: its measure and coordinates, as text."""
+    """The key that identifies a row: its measure and coordinates, as text."""
     return tuple(str(value) if is_given(value := entry.get(name)) else "" for name in KEY)
 
 
 def written_cells(entry: Row) -> list[str]:
-    """The cells of a row as they are written: numbers with full precision, `'` before what looks like a formula.
+    """The cells of a row as text: numbers with full precision, `'` before texts that look like a formula.
 
-    A model or a file may have any name, and a spreadsheet would compute one that begins with `=`.
+    A model or a file may have any name, and a spreadsheet would evaluate one that begins with `=`.
     """
     filled = {name: value for name, value in entry.items() if is_given(value)}
     filled |= {name: repr(float(filled[name])) for name in NUMBERS if name in filled}
@@ -170,7 +170,7 @@ def read_name(cell: str) -> str:
 
 
 def is_given(value: Any) -> bool:
-    """Whether a cell is filled: not None, an empty text, or any of the ways a number can be absent.
+    """Whether a cell has a value: not None, "", NaN or NA.
 
     >>> is_given(0), is_given(""), is_given(None), is_given(float("nan")), is_given(pd.NA)
     (True, False, False, False, False)
@@ -179,16 +179,16 @@ def is_given(value: Any) -> bool:
 
 
 def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """Means over seeds of rows without a step that differ in nothing but the seed, with Student's t intervals.
+    """Means over seeds of rows without a step that differ only in the seed, with Student's t intervals.
 
-    n counts seeds, and the chance floor is the mean of theirs. A row that has no seed, or one seed only, has no mean;
-    nor has one that is without a value in some seed, as is the share that is lost of a score of 0.
+    n is the number of seeds, and the chance floor is averaged. There is no mean for rows without a seed or with a
+    single one, or if a value is missing for some seed, such as the relative gap of a score of 0.
 
     >>> mean = mean_rows([row("gap", value, seed=seed) for seed, value in enumerate((0.1, 0.2, 0.3))])[0]
     >>> round(mean["value"], 3), round(mean["low"], 3), round(mean["high"], 3), mean["n"], mean["over"]
     (0.2, -0.048, 0.448, 3, 'seeds')
     """
-    from isogloss.measures.registry import MEASURES  # these load torch, which reading a table does not need
+    from isogloss.measures.registry import MEASURES  # these import torch, which is not needed to read a table
     from isogloss.measures.statistics import mean_over_seeds
 
     groups: dict[tuple[str, ...], list[Row]] = {}
@@ -212,7 +212,7 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def upgrade(table: pd.DataFrame) -> pd.DataFrame:
-    """Rows of schema 1 with today's columns."""
+    """Convert rows of schema 1 to the current columns."""
     variants = table["variant"].fillna("").astype("str")
     columns = {variant: _columns_of(variant) for variant in variants.unique()}
     table = table.drop(columns="variant")
@@ -228,7 +228,7 @@ _ALIGNMENTS = {"tlm", "queue", "batch", "pull", "reset", "unshuffled"}
 
 
 def _columns_of(variant: str) -> dict[str, str]:
-    """The columns that a `variant` of schema 1 stood for.
+    """The columns encoded in a `variant` of schema 1.
 
     >>> _columns_of("last:12+legacy:no-mask centred")
     {'plan': 'last:12', 'method': 'centred', 'condition': 'legacy:no-mask'}
