@@ -71,7 +71,7 @@ class TaskModel(nn.Module):
         self._uppers: dict[tuple[int, bool], Stack] = {}
 
     def hold(self, frozen: int, *, until: int | None = None) -> None:
-        """Set which layers are frozen, as `freeze` does: embeddings and blocks 1 to `frozen`, and those above `until`."""
+        """Freeze embeddings and blocks 1 to `frozen`, and those above `until`, as `freeze` does."""
         self._parts = parts_to_train(self.stack, frozen, until=until)
         self.train(self.training)
 
