@@ -112,8 +112,8 @@ def lens(
             about |= {"task": asked.task, "unit": "word"}
             pair = f"{asked.task} from {asked.source} to {asked.target}"
             if len(asked.prompts) < LEAST_PROMPTS:
-                few = f"there are only {len(asked.prompts)} prompts, fewer than {LEAST_PROMPTS}"
-                run.note(f"{pair} was left out: {few}")
+                prompts_found = f"there are only {len(asked.prompts)} prompts, fewer than {LEAST_PROMPTS}"
+                run.note(f"{pair} was left out: {prompts_found}")
                 continue
             progress(f"asking for words: {pair}", 0, len(asked.prompts))
             if not run.has(row("entropy", 0, **about, layer=cuts[-1])):
