@@ -60,10 +60,10 @@ class Result:
     prepared: float = 0.0
 
 
-def make_text(language, sentences, vocabulary, seed):
-    """Made-up sentences as ids, special tokens around each."""
+def make_text(language, sentences, vocabulary, seed, spread=SPREAD):
+    """Made-up sentences as ids, special tokens around each; spread: of their lengths."""
     draw = np.random.default_rng(seed)
-    drawn = draw.lognormal(math.log(LENGTH) - SPREAD**2 / 2, SPREAD, sentences)
+    drawn = draw.lognormal(math.log(LENGTH) - spread**2 / 2, spread, sentences)
     lengths = drawn.round().clip(3, LONGEST).astype(np.int64) + 2
     ends = np.cumsum(1 / np.arange(1, vocabulary - len(SPECIAL) + 1))
     places = np.searchsorted(ends, draw.random(int(lengths.sum())) * ends[-1]).clip(max=len(ends) - 1)

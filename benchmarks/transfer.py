@@ -1,23 +1,27 @@
 """Fine-tuning with frozen layers: a Trainer with the same layers frozen, and isogloss with their states kept, in turn.
 
-The embedded model with a classification head, embeddings and the lower blocks frozen, on made-up pairs of the lengths
-that XNLI has; the same batches' size, rate and precision on both sides. Trainer pads to the longest of a batch, as its
-collator does by default. isogloss runs the frozen part once, before the first epoch, and then only what is above; what
-counts is examples a second from the second epoch on, and beside it over all epochs with that first pass. Both sides run
-in turn, and of each the fastest round counts. On a CPU the time is the processor's.
+The embedded model, or with `--model mbert` a random one in the shape of multilingual BERT, with a classification head,
+embeddings and the lower blocks frozen (`--frozen -1`: nothing), on made-up pairs of the lengths that XNLI has; the same
+batches' size, rate and precision on both sides. Trainer pads to the longest of a batch, as its collator does by
+default. isogloss runs the frozen part once, before the first epoch, and then only what is above; what counts is
+examples a second from the second epoch on, and beside it over all epochs with that first pass. Both sides run in turn,
+and of each the fastest round counts. On a CPU the time is the processor's.
 
     python -m benchmarks.transfer [--device cuda] [--frozen 8] [--examples 8192]
+    python -m benchmarks.transfer --model mbert --frozen -1 8 --rounds 1 [--examples 4096]
     python -m benchmarks.transfer --device cpu
 """
 
 import json
 import tempfile
 import time
+from pathlib import Path
 
 import numpy as np
 import torch
 import transformers
 from benchmarks.commandline import make_parser, quiet_on_one_gpu, read
+from benchmarks.start import write_model
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.stack.load import load, locate
@@ -28,7 +32,9 @@ from isogloss.tasks.task import Item, join_items
 from isogloss.training.loop import Optimisation, Processes, Settings, Training, steps_in_epoch
 from isogloss.training.plans import apply_plan, parse_plan
 
-SIZES = {"examples": (8_192, 256), "rounds": (3, 2)}  # on a GPU, on a CPU
+SIZES = {  # on a GPU, on a CPU; the first three of `--model mbert`
+    "depth": (12, 2), "width": (768, 64), "vocabulary": (119_547, 2_000), "examples": (8_192, 256), "rounds": (3, 2),
+}  # fmt: skip
 EPOCHS = 3
 RATE = 5e-5
 LABELS = ("entailment", "neutral", "contradiction")
@@ -48,7 +54,7 @@ def clock_of(device):
     return time.perf_counter, torch.cuda.synchronize
 
 
-def ours(given, ids, labels):
+def ours(given, frozen, ids, labels):
     """Examples a second from the second epoch on, and over all epochs, with the frozen part's one pass."""
     clock, wait = clock_of(given.device)
     stack = load(given.model, dtype="float32", device=given.device)
@@ -56,12 +62,12 @@ def ours(given, ids, labels):
         [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
     )
     model = TaskModel(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
-    apply_plan(stack, parse_plan(f"freeze:{given.frozen}"), epoch=1, seed=0)(0)
-    model.hold(given.frozen)
+    apply_plan(stack, parse_plan(f"freeze:{frozen}"), epoch=1, seed=0)(0)
+    model.hold(frozen)
     wait()
     begin = clock()
     dtype = torch.bfloat16 if given.half else None
-    prefix = read_prefix(model.still, items, given.frozen, dtype=dtype) if given.frozen > 0 else None
+    prefix = read_prefix(model.still, items, frozen, dtype=dtype) if frozen > 0 else None
     objective = task_objective(model, items, batch=given.batch, seed=0, prefix=prefix)
     epoch = steps_in_epoch(items, given.batch)
     settings = Settings(EPOCHS * epoch, 0, Optimisation(RATE), half=given.half)
@@ -76,15 +82,16 @@ def ours(given, ids, labels):
     return (EPOCHS - 1) * len(items) / (ends[-1] - ends[0]), EPOCHS * len(items) / (ends[-1] - begin)
 
 
-def theirs(given, ids, labels, folder):
+def theirs(given, frozen, ids, labels, folder):
     """Examples a second of a Trainer with the same layers frozen, over the same epochs."""
     clock, wait = clock_of(given.device)
     source = locate(given.model)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(source, num_labels=3, dtype=torch.float32)
     stack = load(given.model, dtype="float32", device="cpu")
-    frozen = {f"{stack.family.blocks}.{number}." for number in range(given.frozen)}
+    still = [f"{stack.family.blocks}.{number}." for number in range(frozen)]
+    still += [f"{one}." for one in stack.family.embeddings] if frozen >= 0 else []
     for name, weight in model.base_model.named_parameters():
-        weight.requires_grad_(not name.startswith((*frozen, *(f"{one}." for one in stack.family.embeddings))))
+        weight.requires_grad_(not name.startswith(tuple(still)))
     arguments = transformers.TrainingArguments(
         output_dir=str(folder), num_train_epochs=EPOCHS, per_device_train_batch_size=given.batch, learning_rate=RATE,
         bf16=given.half, use_cpu=given.device.type == "cpu", report_to="none", disable_tqdm=True, seed=0,
@@ -107,44 +114,51 @@ def read_arguments():
     """The command line; sizes not given are small on a CPU."""
     parser = make_parser(__doc__, SIZES)
     parser.add_argument("--model", default="mini")
-    parser.add_argument("--frozen", type=int, default=8)
+    parser.add_argument("--frozen", type=int, nargs="+", default=[8])
     parser.add_argument("--batch", type=int, default=32)
-    given = read(parser, SIZES)
-    return given
+    return read(parser, SIZES)
+
+
+def compare(given, frozen, folder):
+    """Both sides in turn, with so many blocks frozen: a line of the table, as numbers by name."""
+    vocabulary = transformers.AutoConfig.from_pretrained(locate(given.model)).vocab_size
+    ids, labels = make_examples(given.examples, vocabulary, 0)
+    later, whole, trainer = [], [], []
+    theirs(given, frozen, ids[: given.batch], labels[: given.batch], folder)  # to warm up
+    ours(given, frozen, ids[: given.batch], labels[: given.batch])
+    for _ in range(given.rounds):
+        trainer.append(theirs(given, frozen, ids, labels, folder))
+        one, other = ours(given, frozen, ids, labels)
+        later.append(one), whole.append(other)
+        print(f"freeze:{frozen}: Trainer {trainer[-1]:,.1f}, isogloss {one:,.1f} ({other:,.1f} in all)", flush=True)
+    times = max(later) / max(trainer)
+    return {"frozen": frozen, "trainer": max(trainer), "later": max(later), "whole": max(whole), "times": times}
 
 
 def main():
     """Print examples a second on both sides."""
     quiet_on_one_gpu()
     given = read_arguments()
-    vocabulary = transformers.AutoConfig.from_pretrained(locate(given.model)).vocab_size
-    ids, labels = make_examples(given.examples, vocabulary, 0)
-    later, whole, trainer = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        theirs(given, ids[: given.batch], labels[: given.batch], folder)  # to warm up
-        ours(given, ids[: given.batch], labels[: given.batch])
-        for _ in range(given.rounds):
-            trainer.append(theirs(given, ids, labels, folder))
-            one, other = ours(given, ids, labels)
-            later.append(one), whole.append(other)
-            print(f"Trainer {trainer[-1]:,.1f}, isogloss {one:,.1f} ({other:,.1f} with the first pass)", flush=True)
+        name = given.model
+        if name == "mbert":
+            given.model = Path(folder) / "model"
+            write_model(given, given.model)
+        lines = [compare(given, frozen, folder) for frozen in given.frozen]
     facts = {
-        "model": str(given.model),
-        "frozen": given.frozen,
+        "model": f"{name} {given.depth}x{given.width}" if name == "mbert" else name,
         "training": f"{given.examples:,} examples, batch {given.batch}, {EPOCHS} epochs",
         "precision": "bfloat16" if given.half else "float32",
         "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
-        "trainer": max(trainer),
-        "isogloss": max(later),
-        "isogloss with the first pass": max(whole),
-        "times": max(later) / max(trainer),
     }
-    print(f"\n{facts['model']}, freeze:{given.frozen}; {facts['training']}; {facts['precision']}; {facts['device']}")
+    print(f"\n{'; '.join(facts.values())}")
     print("\n| examples a second | Trainer | isogloss, from epoch 2 | with the first pass | times |")
     print("|---|---:|---:|---:|---:|")
-    print(f"| | {max(trainer):,.1f} | {max(later):,.1f} | {max(whole):,.1f} | {facts['times']:.2f} |")
+    for line in lines:
+        speeds = " | ".join(f"{line[side]:,.1f}" for side in ("trainer", "later", "whole"))
+        print(f"| freeze:{line['frozen']} | {speeds} | {line['times']:.2f} |")
     if given.out:
-        given.out.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+        given.out.write_text(json.dumps(facts | {"lines": lines}, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,13 +5,15 @@ embeddings frozen, as the plan `last:12` has it, made-up sentences of 27 tokens 
 float32 weights and bfloat16 autocast on a GPU. Nothing is read meanwhile. Speed is the difference of two whole runs,
 such as of 3,000 and 1,000 updates, so that what a run begins with (captured graphs, a compiler) is left out; `start` is
 the time of the shorter run beyond its updates at that speed. Two updates before both are not timed. Trainer runs as
-people run it (masks drawn by its collator, padded to the longest of a batch, the head on every token) and, with --best,
+people run it (masks drawn by its collator, padded to the longest of a batch, the head on every token) and, as `best`,
 with a fused optimiser, four workers and torch_compile. With --ways the loop of isogloss alone, in the ways that an
 update could be run: kernel by kernel, as a captured graph, compiled and then captured, and by torch.compile's own
-graphs. Needs a GPU; on a CPU it runs at a tiny size, to see that it works.
+graphs. Sentences are of one length there and a way trains one model throughout, so that it compiles one shape once.
+Needs a GPU; on a CPU it runs at a tiny size, to see that it works.
 
-    python -m benchmarks.tuning [--device cuda] [--batches 8 64] [--updates 3000] [--fewer 1000] [--best] [--only ours]
-    python -m benchmarks.tuning --ways --updates 300 --fewer 150
+    python -m benchmarks.tuning [--device cuda] [--batches 8 64] [--updates 3000] [--fewer 1000] [--only ours trainer]
+    python -m benchmarks.tuning --only best --updates 300 --fewer 100
+    python -m benchmarks.tuning --ways captured reduce-overhead --updates 300 --fewer 150
 """
 
 import json
@@ -38,9 +40,9 @@ SIZES = {  # on a GPU, on a CPU
 }  # fmt: skip
 RATE = 5e-5
 WAYS = {  # name -> whether whole updates are captured, arguments of torch.compile for the loss
-    "kernel by kernel": (False, None), "captured": (True, None), "compiled, captured": (True, {"dynamic": False}),
-    "compiled, reduce-overhead": (False, {"mode": "reduce-overhead", "dynamic": False}),
-    "compiled, max-autotune": (False, {"mode": "max-autotune", "dynamic": False}),
+    "eager": (False, None), "captured": (True, None), "compiled": (True, {"dynamic": False}),
+    "reduce-overhead": (False, {"mode": "reduce-overhead", "dynamic": False}),
+    "max-autotune": (False, {"mode": "max-autotune", "dynamic": False}),
 }  # fmt: skip
 
 
@@ -63,9 +65,9 @@ def frozen_model(given):
     return model
 
 
-def run_ours(given, text, batch, updates, *, way=None):
+def run_ours(given, text, batch, updates, *, way=None, model=None):
     """So many updates of the loop of `isogloss drift`, or in one of the `WAYS`; returns their mean loss."""
-    model = frozen_model(given)
+    model = model or frozen_model(given)
     stack = wrap(model, make_tokenizer(given.vocabulary))
     settings = Settings(updates, 0, Optimisation(RATE, 0, "linear", 0.0, 1.0, *FINE_TUNING), updates, half=given.half)
     training = sentence_training(model, stack, text, settings, batch=batch, attend_padding=False)
@@ -116,21 +118,21 @@ def main():
     """Measure both sides and print a Markdown table."""
     parser = make_parser(__doc__, SIZES)
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 64])
-    parser.add_argument("--best", action="store_true", help="Trainer with its best settings, too")
-    parser.add_argument("--only", choices=("ours", "trainer"))
-    parser.add_argument("--ways", action="store_true", help="only ours, in each of the ways an update could be run")
+    parser.add_argument("--only", choices=("ours", "trainer", "best"), nargs="+", default=["ours", "trainer"])
+    parser.add_argument("--ways", choices=WAYS, nargs="+", help="instead: ours, as updates could be run")
     given = read(parser, SIZES)
     quiet_on_one_gpu()
-    text, lines = make_text("nl", given.sentences, given.vocabulary, 0), []
+    spread = {"spread": 0.0} if given.ways else {}
+    text, lines = make_text("nl", given.sentences, given.vocabulary, 0, **spread), []
     with tempfile.TemporaryDirectory() as folder:
+        trainer = partial(run_trainer, folder=folder)
+        sides = {"ours": ("isogloss", run_ours), "trainer": ("Trainer", trainer)}
+        sides["best"] = "Trainer, best settings", partial(trainer, best=True)
         for batch in given.batches:
-            sides = {} if given.only == "trainer" else {"isogloss": run_ours}
-            if given.only != "ours":
-                sides["Trainer"] = partial(run_trainer, folder=folder)
-                sides |= {"Trainer, best settings": partial(sides["Trainer"], best=True)} if given.best else {}
+            runs = [sides[side] for side in given.only]
             if given.ways:
-                sides = {name: partial(run_ours, way=way) for name, way in WAYS.items()}
-            lines += [measure(given, name, batch, partial(run, given, text, batch)) for name, run in sides.items()]
+                runs = [(way, partial(run_ours, way=WAYS[way], model=frozen_model(given))) for way in given.ways]
+            lines += [measure(given, name, batch, partial(run, given, text, batch)) for name, run in runs]
     print("\n| | batch | sentences/s | isogloss over it | start, s | peak GPU memory, GB | loss |")
     print("|---|---:|---:|---:|---:|---:|---:|")
     for line in lines:
