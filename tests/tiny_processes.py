@@ -35,6 +35,7 @@ class Threads:
 
 def together(count, work):
     """What `work(processes)` gives in each of several processes."""
+    cudnn = torch.backends.cuda.cudnn_sdp_enabled()  # a switch of the process, which the threads turn and turn back
     threads, found = Threads(count), {}
     workers = [
         threading.Thread(target=lambda rank=rank: found.update({rank: work(threads.member(rank))}))
@@ -44,6 +45,7 @@ def together(count, work):
         worker.start()
     for worker in workers:
         worker.join(30)
+    torch.backends.cuda.enable_cudnn_sdp(cudnn)
     assert sorted(found) == list(range(count))
     return [found[rank] for rank in range(count)]
 

@@ -7,7 +7,8 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.stack import head as heads
-from isogloss.stack.head import head_of, in_blocks, next_tokens
+from isogloss.stack.families import FAMILIES
+from isogloss.stack.head import head_of, in_blocks, loss_head, next_tokens, scores
 from isogloss.stack.load import load, load_language_model, wrap
 from isogloss.stack.stack import measuring
 from isogloss.text.batches import encode
@@ -53,6 +54,58 @@ def test_scores_in_blocks_are_those_of_all_places_at_once(monkeypatch):
         blocks = list(in_blocks(head, states, vocabulary))
         assert [len(scores) for _, scores in blocks] == [3, 3, 1]
         torch.testing.assert_close(torch.cat([scores for _, scores in blocks]), head(states))
+
+
+MASKED = [family for family in ENCODERS if FAMILIES[family].head]
+
+
+def odd_vocabulary(family):
+    """A small masked LM whose vocabulary is 1 more than a multiple of 8; some random states, and labels."""
+    model = tiny_language_model(family, tied=True)
+    model.resize_token_embeddings(len(tiny_tokenizer()) // 8 * 8 + 1)
+    drawn = torch.Generator().manual_seed(0)
+    return model, torch.randn(5, model.config.hidden_size, generator=drawn), torch.tensor([0, 3, 7, 9, 20])
+
+
+def loss_and_gradients(head, model, states, labels):
+    loss = torch.nn.functional.cross_entropy(head(states).float(), labels)
+    loss.backward()
+    gradients = {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    model.zero_grad()
+    return loss.detach(), gradients
+
+
+@pytest.mark.parametrize("family", MASKED)
+def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family):
+    model, states, labels = odd_vocabulary(family)
+    rounded = heads._rounded_head(model.eval(), torch.float32)
+    assert (
+        rounded(states).shape[1] % 8 == 0
+        and rounded(states)[:, len(model.get_output_embeddings().weight) :].isinf().all()
+    )
+    assert loss_head(model)(states).shape[1] % 8 == 1  # on a CPU
+    for found, expected in zip(
+        loss_and_gradients(rounded, model, states, labels),
+        loss_and_gradients(lambda given: scores(model, given), model, states, labels),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("family", MASKED)
+def test_losses_in_half_precision_on_a_gpu_are_of_a_rounded_vocabulary(family):
+    model, states, labels = odd_vocabulary(family)
+    model, states, labels = model.eval().cuda(), states.cuda(), labels.cuda()
+    with torch.autocast("cuda", torch.bfloat16):
+        head = loss_head(model)
+        assert (
+            head(states).shape[1] % 8 == 0 and head(states).isfinite().sum(1).eq(scores(model, states).shape[1]).all()
+        )
+        found, expected = (
+            loss_and_gradients(one, model, states, labels) for one in (head, lambda given: scores(model, given))
+        )
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-3)
 
 
 def test_next_tokens_are_content_with_a_token_before_it():

@@ -11,7 +11,7 @@ The vocabulary head is computed only at positions with a label. Only 15% of the 
 the twelve blocks below it. Here the blocks run over the whole text, and the head only sees the states at the labelled
 positions:
 
-    scores(model, model.base_model(ids)[0][row, place])  =  model(ids).logits[row, place]
+    loss_head(model)(model.base_model(ids)[0][row, place])  =  model(ids).logits[row, place]
 """
 
 import math
@@ -28,7 +28,7 @@ from torch.nn.functional import cross_entropy
 from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES
-from isogloss.stack.head import scores
+from isogloss.stack.head import loss_head
 from isogloss.stack.packing import half_norms, unpadded
 from isogloss.stack.stack import table_arguments
 from isogloss.text.batches import Sentences, fit, layout_of, padded_rows
@@ -285,14 +285,14 @@ def token_loss(model: Any, rows: Rows, head: torch.nn.Module | None = None) -> T
     and what `table_arguments` takes. head: scores the states at `firsts`, whose labels are `neighbours`.
     """
     given = table_arguments(model.base_model, FAMILIES.get(model.config.model_type), rows)
-    states = model.base_model(input_ids=rows["inputs"], **given)[0]  # (rows, length, width)
+    states, scores = model.base_model(input_ids=rows["inputs"], **given)[0], loss_head(model)  # (rows, length, width)
     if "asked" in rows:
         states = torch.index_select(states.flatten(0, 1), 0, rows["asked"])  # (k, width)
-        return summed_cross_entropy(scores(model, states)[None], rows["labels"])
+        return summed_cross_entropy(scores(states)[None], rows["labels"])
     places = rows["places"]
     asked = places if head is None else torch.cat([places, rows["firsts"]], dim=1)
     states = states.gather(1, asked.unsqueeze(-1).expand(-1, -1, states.shape[-1]))  # (rows, k, width)
-    nats = summed_cross_entropy(scores(model, states[:, : places.shape[1]]), rows["labels"])
+    nats = summed_cross_entropy(scores(states[:, : places.shape[1]]), rows["labels"])
     if head is None:
         return nats
     return torch.stack([nats, summed_cross_entropy(head(states[:, places.shape[1] :]), rows["neighbours"])])

@@ -25,7 +25,7 @@ from isogloss.measures.perplexity import UNITS, Likelihood, perplexity, perplexi
 from isogloss.measures.statistics import PARTS
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, without_cache
-from isogloss.stack.head import scores
+from isogloss.stack.head import loss_head
 from isogloss.stack.packing import packed, packing_pays
 from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import Sentences, batch_tokens, chunks, group, padded_rows
@@ -175,10 +175,11 @@ class _Reader:
         options = without_cache(encoder) if causal else {}
         nats, owners = [], []
         with measuring(model), arithmetic(self.device, self.dtype), packed(encoder) if self.packing else nullcontext():
+            scores = loss_head(model)
             for batch in (batch.to(self.device) for batch in batches):
                 states = encoder(**batch.inputs, **options)[0].flatten(0, 1)[batch.asked]  # (k, width)
                 for part, labels in zip(torch.split(states, at_once), torch.split(batch.labels, at_once), strict=True):
-                    nats.append(cross_entropy(scores(model, part).float(), labels, reduction="none"))
+                    nats.append(cross_entropy(scores(part).float(), labels, reduction="none"))
                 owners.append(batch.owners)
             return torch.cat(nats), torch.cat(owners)
 
