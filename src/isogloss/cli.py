@@ -143,13 +143,13 @@ def carry_out(
     out: str | None,
     resume: bool,
     quiet: bool,
-    report: bool = True,
+    no_report: bool,
 ) -> None:
     """Run `work` in a run folder, draw its page and print the findings; failures of jobs are raised last.
 
     work: `work(out=folder, resume=resume)` returns the table. usual: the default folder. sentences: returns the
-    sentences to print for a table, by default the verdict of the run. report: whether to draw the page, if the packages
-    for it are installed.
+    sentences to print for a table, by default the verdict of the run. no_report: whether to leave out the page, which
+    is also left out if the packages for it are not installed.
     """
     from isogloss.report import can_draw, verdict, write_page
     from isogloss.runs.run import check_folder, is_first_process, read_facts, read_rows
@@ -167,7 +167,7 @@ def carry_out(
                 raise
         if not first:
             return
-        if report and len(table) and can_draw():
+        if len(table) and can_draw() and not no_report:
             page = write_page([folder], folder / "report.html")
     findings = (sentences(table) if sentences else verdict(folder)) if len(table) else []
     for sentence in [*findings, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
@@ -175,16 +175,25 @@ def carry_out(
     typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
     if (folder / "model").is_dir():
         typer.echo(f"model: {folder / 'model'}")
-    missing = f"not drawn here; `isogloss report {folder}` draws it where isogloss[report] is installed"
+    missing = f"not drawn; `isogloss report {folder}` draws it" + " where isogloss[report] is installed" * (
+        not no_report
+    )
     typer.echo(f"report: {page or missing}")
     if failure:
         raise failure
 
 
+QUIET = keyword("quiet", Quiet, False)
+LATER = "do not draw the page and its figures; `isogloss report RUN` draws them later"
+NoReport = Annotated[bool, typer.Option("--no-report", help=LATER, rich_help_panel="Run folder")]
+NO_REPORT = keyword("no_report", NoReport, False)
+RUN_ONLY = ("out", "resume", "quiet", "no_report")
+
+
 def recipe_parameters(recipe: Any) -> list[inspect.Parameter]:
     """The parameters of a recipe's command: those of the recipe, and those of the run folder."""
     folder = {name: recipe.options[name] for name in ("out", "resume")}
-    return [*option_parameters({**recipe.parameters, **folder}), keyword("quiet", Quiet, False)]
+    return [*option_parameters({**recipe.parameters, **folder}), QUIET, NO_REPORT]
 
 
 def recipe_command(name: str) -> Any:
@@ -193,9 +202,10 @@ def recipe_command(name: str) -> Any:
 
     recipe = find_recipe(name)
 
-    def run(out: str | None, resume: bool, quiet: bool, more: Sequence[str] = (), **given: Any) -> None:
+    def run(more: Sequence[str] = (), **given: Any) -> None:
+        how = {each: given.pop(each) for each in RUN_ONLY}
         given |= {"model": [given["model"], *more]} if more else {}
-        carry_out(partial(recipe.run, given), Path("runs") / name, out=out, resume=resume, quiet=quiet)
+        carry_out(partial(recipe.run, given), Path("runs") / name, **how)
 
     first, *rest = recipe_parameters(recipe)
     more = typer.Argument(help="further models to compare on the same text")
@@ -204,7 +214,6 @@ def recipe_command(name: str) -> Any:
 
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and how long it takes; run nothing")]
-RUN_ONLY = ("out", "resume", "quiet")
 
 
 def sweep_command(name: str) -> Any:
@@ -253,9 +262,9 @@ def reproduce_command(name: str) -> Any:
         *option_parameters(shared | special),
         keyword("out", Annotated[str | None, typer.Option(help="run folder; default runs/PAPER-SCALE")], None),
         keyword("resume", Annotated[bool, typer.Option("--resume", help="resume an unfinished run")], False),
-        keyword("quiet", Quiet, False),
         keyword("dry_run", DryRun, False),
-        keyword("report", Annotated[bool, typer.Option("--report/--no-report", help="draw the report")], True),
+        QUIET,
+        NO_REPORT,
     ]
 
     def run(dry_run: bool, **given: Any) -> None:
@@ -270,7 +279,7 @@ def reproduce_command(name: str) -> Any:
             typer.echo("\n".join(outline_lines(outline, jobs)))
             return
         work = partial(reproduce, name, **{each: given[each] for each in shared}, **options)
-        how = {each: given[each] for each in (*RUN_ONLY, "report")}
+        how = {each: given[each] for each in RUN_ONLY}
         carry_out(work, usual, lambda table: [f"{part}\n" for part in summary(paper, table)], **how)
 
     text = f"{paper.about}\n\n{REPRODUCE}\n\n"

@@ -9,8 +9,8 @@ from transformers import AutoModelForMaskedLM
 
 from isogloss.stack import packing
 from isogloss.stack.families import FAMILIES
+from isogloss.stack.head import scores
 from isogloss.stack.packing import WHOLE, float32_products, packed, packed_arguments, packed_positions, unpadded
-from isogloss.training.language_modelling import scores
 from tiny_models import ENCODERS, states_at, tiny_config
 
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]

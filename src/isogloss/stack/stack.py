@@ -15,6 +15,7 @@ import json
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -534,14 +535,21 @@ def hash_tokenizer(digest: Any, tokenizer: Any) -> None:
 
 
 def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
-    """Update a hash with every weight of a model, sorted by name, except those whose name begins with `but`."""
-    weights = sorted(model.state_dict().items())
-    for number, (name, weight) in enumerate(weights, 1):
-        if not but or not name.startswith(but):
-            digest.update(name.encode())
-            weight = weight_of(model, name) if weight.is_meta else weight
-            digest.update(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().data)
-        progress("hashing the weights", number, len(weights))
+    """Update a hash with every weight of a model, sorted by name, except those whose name begins with `but`.
+
+    Each weight is hashed by itself, several at a time: hashlib lets other threads run meanwhile.
+    """
+    weights = [entry for entry in sorted(model.state_dict().items()) if not but or not entry[0].startswith(but)]
+
+    def digest_of(entry: tuple[str, Tensor]) -> bytes:
+        name, weight = entry
+        weight = weight_of(model, name) if weight.is_meta else weight
+        return hashlib.sha256(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().data).digest()
+
+    with ThreadPoolExecutor() as pool:
+        for number, ((name, _), own) in enumerate(zip(weights, pool.map(digest_of, weights), strict=True), 1):
+            digest.update(name.encode() + own)
+            progress("hashing the weights", number, len(weights))
 
 
 class _Reached(Exception):
