@@ -75,10 +75,11 @@ def loss_and_gradients(head, model, states, labels):
     return loss.detach(), gradients
 
 
+@pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("family", MASKED)
-def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family):
+def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family, parts):
     model, states, labels = odd_vocabulary(family)
-    rounded = heads._rounded_head(model.eval(), torch.float32)
+    rounded = heads._rounded_head(model.eval(), torch.float32, parts=parts)
     assert (
         rounded(states).shape[1] % 8 == 0
         and rounded(states)[:, len(model.get_output_embeddings().weight) :].isinf().all()

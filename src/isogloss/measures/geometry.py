@@ -273,6 +273,16 @@ def _residual(x: Tensor, y: Tensor) -> float:
     if x.shape[0] < x.shape[1]:
         # With fewer items than directions, X' = Q R and X'Y = Q_x (R_x R_y') Q_y' has the singular values of an n x n.
         x, y = (torch.linalg.qr(side.T, mode="r").R.T for side in (x, y))
-    product = (x.T @ y).cpu()  # a singular value decomposition parallelises poorly: a GPU is not faster
-    share = float(torch.linalg.svdvals(product).sum()) / norms
+    share = _nuclear_norm(x.T @ y) / norms
     return max(0.0, 1 - share * share)
+
+
+def _nuclear_norm(matrix: Tensor) -> float:
+    """The sum of the singular values of a square matrix, float64.
+
+    On an H200 the eigenvalues of M'M, whose roots they are, take 7 ms for 768 x 768 numbers, singular values 86 ms, and
+    58 ms on its host. Roots lose half of the digits of the smallest ones: the sum is exact to about 1e-8.
+    """
+    if not matrix.is_cuda:
+        return float(torch.linalg.svdvals(matrix).sum())
+    return float(torch.linalg.eigvalsh(matrix.T @ matrix).clamp(min=0).sqrt().sum())

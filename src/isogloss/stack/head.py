@@ -20,6 +20,7 @@ from isogloss.stack.stack import Stack, graft, measuring
 from isogloss.text.batches import Batch
 
 SCORES_AT_ONCE = 2**25  # logits at a time: a large vocabulary at every token of a batch would fill the memory
+VOCABULARY_PARTS = 16  # of `loss_head` in training
 PROBED = 5  # tokens of the text on which a head is checked
 
 Head = Callable[[Tensor], Tensor]
@@ -43,11 +44,13 @@ def scores(model: Any, states: Tensor) -> Tensor:
 
 
 def loss_head(model: Any) -> Head:
-    """The head for computing losses: `scores`, in half precision on a GPU with a vocabulary of a multiple of 8.
+    """The head for computing losses: `scores`, in half precision on a GPU with a vocabulary that suits its kernels.
 
-    Tensor cores read rows whose length is a multiple of 8 numbers. For the 119,547 pieces of multilingual BERT cuBLAS
-    falls back to a kernel that is six times as slow on an H200. The logits of the added pieces are -infinity, so no
-    loss or gradient changes. The weights are converted when this function is called, not when the head is applied.
+    Tensor cores read rows of a multiple of 8 numbers: for the 119,547 pieces of multilingual BERT cuBLAS falls back to
+    a kernel that is six times as slow on an H200. So the vocabulary is rounded up; the logits of the added pieces are
+    -infinity, which changes no loss and no gradient. With gradients it is also cut into parts: the gradient of a few
+    states is a sum over the whole vocabulary, which a single product adds up one after the other. The weights are
+    converted when this function is called, not when the head is applied.
     """
     layer, device = model.get_output_embeddings(), model.device.type
     family = FAMILIES.get(model.config.model_type)
@@ -55,18 +58,19 @@ def loss_head(model: Any) -> Head:
     compiled = torch.compiler.is_compiling()  # compiled code rounds up the shapes of its products itself
     if not half or compiled or family is None or not family.head or len(layer.weight) % 8 == 0:
         return partial(scores, model)
-    return _rounded_head(model, torch.get_autocast_dtype(device))
+    parts = VOCABULARY_PARTS if torch.is_grad_enabled() else 1
+    return _rounded_head(model, torch.get_autocast_dtype(device), parts=parts)
 
 
-def _rounded_head(model: Any, dtype: torch.dtype) -> Head:
-    """`scores` with logits of -infinity up to a multiple of 8, for a family whose row names the modules of its head."""
+def _rounded_head(model: Any, dtype: torch.dtype, *, parts: int) -> Head:
+    """`scores` with logits of -infinity up to a multiple of 8 * parts, for a family whose row names its head."""
     layer = model.get_output_embeddings()
     path = next(name for name, module in model.named_modules() if module is layer)
-    missing = -len(layer.weight) % 8
+    missing = -len(layer.weight) % (8 * parts)
     bias = layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
     weight = functional.pad(layer.weight.to(dtype), (0, 0, 0, missing))
-    twin = graft(model, path, _Linear(weight, functional.pad(bias.to(dtype), (0, missing), value=-torch.inf)))
-    return partial(scores, twin)
+    bias = functional.pad(bias.to(dtype), (0, missing), value=-torch.inf)
+    return partial(scores, graft(model, path, _InParts(weight, bias, parts)))
 
 
 def head_of(stack: Stack) -> Head:
@@ -117,16 +121,21 @@ def next_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     return tokens - 1, batch.ids[tokens], sentence[tokens]
 
 
-class _Linear(nn.Module):
-    """A linear layer whose weights are functions of other weights."""
+class _InParts(nn.Module):
+    """A linear layer in equal parts of its outputs: weight (outputs, width), bias (outputs,), functions of others."""
 
-    def __init__(self, weight: Tensor, bias: Tensor) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor, parts: int) -> None:
         super().__init__()
-        self.weight, self.bias = weight, bias
+        self.weight, self.bias, self.parts = weight, bias, parts
 
     def forward(self, states: Tensor) -> Tensor:
         """Apply the layer to states (..., width)."""
-        return functional.linear(states, self.weight, self.bias)
+        if self.parts == 1:
+            return functional.linear(states, self.weight, self.bias)
+        rows = states.reshape(-1, states.shape[-1]).to(self.weight.dtype)  # (k, width)
+        weight = self.weight.view(self.parts, -1, rows.shape[1])  # (parts, outputs / parts, width)
+        outputs = torch.bmm(rows.expand(self.parts, *rows.shape), weight.mT)  # (parts, k, outputs / parts)
+        return (outputs.transpose(0, 1).flatten(1) + self.bias).view(*states.shape[:-1], -1)
 
 
 @dataclass

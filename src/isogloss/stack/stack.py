@@ -34,6 +34,7 @@ from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
 Part = Literal["states", "attention"]
+HASHED = 2**22  # numbers of a weight that are hashed together
 
 
 @dataclass(eq=False, repr=False)
@@ -537,19 +538,26 @@ def hash_tokenizer(digest: Any, tokenizer: Any) -> None:
 def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
     """Update a hash with every weight of a model, sorted by name, except those whose name begins with `but`.
 
-    Each weight is hashed by itself, several at a time: hashlib lets other threads run meanwhile.
+    Pieces of the weights are hashed side by side: hashlib lets other threads run meanwhile.
     """
     weights = [entry for entry in sorted(model.state_dict().items()) if not but or not entry[0].startswith(but)]
+    # A weight on disk is one piece, since it would be read again for each.
+    sizes = [max(1, weight.numel()) if weight.is_meta else HASHED for _, weight in weights]
+    pieces = [
+        (name, weight, slice(start, start + size))
+        for (name, weight), size in zip(weights, sizes, strict=True)
+        for start in range(0, max(1, weight.numel()), size)
+    ]
 
-    def digest_of(entry: tuple[str, Tensor]) -> bytes:
-        name, weight = entry
-        weight = weight_of(model, name) if weight.is_meta else weight
-        return hashlib.sha256(weight.detach().cpu().reshape(-1).view(torch.uint8).numpy().data).digest()
+    def digest_of(piece: tuple[str, Tensor, slice]) -> bytes:
+        name, weight, part = piece
+        values = (weight_of(model, name) if weight.is_meta else weight).detach().reshape(-1)[part]
+        return hashlib.sha256(values.cpu().view(torch.uint8).numpy().data).digest()
 
     with ThreadPoolExecutor() as pool:
-        for number, ((name, _), own) in enumerate(zip(weights, pool.map(digest_of, weights), strict=True), 1):
-            digest.update(name.encode() + own)
-            progress("hashing the weights", number, len(weights))
+        for number, (piece, own) in enumerate(zip(pieces, pool.map(digest_of, pieces), strict=True), 1):
+            digest.update(piece[0].encode() + own)
+            progress("hashing the weights", number, len(pieces))
 
 
 class _Reached(Exception):

@@ -304,7 +304,8 @@ def _compiled(*, fixed: bool = False) -> Callable[..., Tensor]:
 
     It takes the model as an argument: a closure over the model would be recompiled for each. fixed: sizes never change.
     """
-    options: dict[str, Any] = {}
+    # torch's own generator draws dropout faster than compiled code does: 28.6 ms a step instead of 30.1 on an H200.
+    options: dict[str, Any] = {"fallback_random": True}
     if hasattr(torch._inductor.config.triton, "mix_order_reduction"):
         # One kernel for the two gradients of a norm took 270 us where two take 95, of 48,896 x 384 states on an H200.
         options["triton.mix_order_reduction"] = False
