@@ -66,10 +66,12 @@ def _rounded_head(model: Any, dtype: torch.dtype, *, parts: int) -> Head:
     """`scores` with logits of -infinity up to a multiple of 8 * parts, for a family whose row names its head."""
     layer = model.get_output_embeddings()
     path = next(name for name, module in model.named_modules() if module is layer)
-    missing = -len(layer.weight) % (8 * parts)
-    bias = layer.weight.new_zeros(len(layer.weight)) if layer.bias is None else layer.bias
-    weight = functional.pad(layer.weight.to(dtype), (0, 0, 0, missing))
-    bias = functional.pad(bias.to(dtype), (0, missing), value=-torch.inf)
+    size, width = layer.weight.shape
+    rounded = -(-size // (8 * parts)) * 8 * parts
+    weight = layer.weight.new_zeros((rounded, width), dtype=dtype)
+    bias = layer.weight.new_full((rounded,), -torch.inf, dtype=dtype)
+    weight[:size] = layer.weight  # converted and copied at once, with gradients
+    bias[:size] = 0 if layer.bias is None else layer.bias
     return partial(scores, graft(model, path, _InParts(weight, bias, parts)))
 
 
