@@ -6,6 +6,7 @@ import torch
 from isogloss.stack import load
 from isogloss.text.corpora import Corpus
 from isogloss.vectors import vectors
+from isogloss.vectors.extract import stream
 from tiny_models import ENCODERS, TEXT
 
 pytestmark = pytest.mark.gpu
@@ -31,3 +32,13 @@ def test_float32_on_a_gpu_is_padded_and_exact(tiny, family):
     torch.testing.assert_close(
         vectors(stack, corpus), vectors(load(tiny(family), device="cpu"), corpus), atol=1e-3, rtol=0
     )
+
+
+@pytest.mark.parametrize("unit", ["sentence", "word"])
+def test_chunks_copied_from_a_gpu_are_the_chunks_computed_there(tiny, unit):
+    words = " ".join(TEXT).split()
+    corpus = Corpus("en", [f"{one} {other} {one}" for one in words for other in words] * 3)
+    stack = load(tiny("bert"), device=torch.device("cuda"), dtype=torch.bfloat16)
+    expected = [chunk.values[unit].cpu() for chunk in stream(stack, corpus, units=(unit,))]
+    assert len(expected) > 2
+    torch.testing.assert_close(vectors(stack, corpus, unit=unit), torch.cat(expected, dim=1), rtol=0, atol=1e-2)

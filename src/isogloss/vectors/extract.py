@@ -7,6 +7,8 @@ never enter a mean, and the other sentences of a batch change nothing but roundi
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast, get_args
@@ -200,7 +202,42 @@ def vectors(
     corpus = cast(Corpus, corpus)
     require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
     chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool, pooling=pooling)
-    return torch.cat([chunk.values[unit].cpu() for chunk in chunks], dim=1)
+    return _on_the_host(
+        (chunk.values[unit] for chunk in chunks), len(corpus) if unit in ("sentence", "first") else None
+    )
+
+
+def _on_the_host(chunks: Iterator[Tensor], count: int | None) -> Tensor:
+    """Join chunks (layers, items, width) on the CPU; each is copied from a GPU while the next one is computed there.
+
+    count: the number of all items, if it is known before.
+    """
+    whole, parts = torch.empty(0), list[Tensor]()
+    copying: Future[None] | None = None
+    with ThreadPoolExecutor(1) as thread:
+        for values in chunks:
+            layers, items, width = values.shape
+            done = sum(part.shape[1] for part in parts)
+            if count is not None and not parts:
+                whole = torch.empty((layers, count, width))
+            parts.append(torch.empty(values.shape) if count is None else whole[:, done : done + items])
+            ready = torch.cuda.current_stream(values.device).record_event() if values.is_cuda else None
+            if copying is not None:  # one at a time, so that few chunks are in the GPU's memory
+                copying.result()
+            copying = thread.submit(_copy, values, parts[-1], ready)
+        if copying is not None:
+            copying.result()
+    return torch.cat(parts, dim=1) if count is None else whole
+
+
+def _copy(values: Tensor, room: Tensor, ready: "torch.cuda.Event | None") -> None:
+    """Copy values (layers, items, width) layer by layer; from a GPU when `ready` is reached there, and not later."""
+    stream: Any = None if ready is None else torch.cuda.Stream(values.device)  # type: ignore[no-untyped-call]
+    with nullcontext() if ready is None else torch.cuda.stream(stream):
+        if ready is not None:
+            ready.wait()
+        for own, layer in zip(values, room, strict=True):
+            layer.copy_(own)
 
 
 def _in_order(batches: list[Tensor], items: Tensor, sentences: Tensor, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
