@@ -10,8 +10,8 @@ from transformers import AutoModelForMaskedLM, GPT2Config
 
 from isogloss.errors import InputError
 from isogloss.stack import load, measuring
+from isogloss.stack.head import scores
 from isogloss.text.corpora import Corpus
-from isogloss.training.language_modelling import scores
 from isogloss.training.sharing import Sharing, build, parse, save, stack_of
 from isogloss.vectors import vectors
 from tiny_models import DEPTH, ENCODERS, TEXT, states_at, tiny_config, tiny_tokenizer
