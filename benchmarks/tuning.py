@@ -4,7 +4,7 @@ Same model (BERT in the shape of multilingual BERT: 12 layers, 768 wide, 119,547
 embeddings frozen, as the plan `last:12` has it, made-up sentences of 27 tokens on average (`benchmarks.evaluation`),
 float32 weights and bfloat16 autocast on a GPU. Nothing is read meanwhile. Speed is the difference of two whole runs,
 such as of 3,000 and 1,000 updates, so that what a run begins with (captured graphs, a compiler) is left out; `start` is
-the time of the shorter run beyond its updates at that speed. Two updates before both are not timed. Trainer runs as
+the time of the shorter run beyond its updates at that speed. A few updates before both are not timed. Trainer runs as
 people run it (masks drawn by its collator, padded to the longest of a batch, the head on every token) and, as `best`,
 with a fused optimiser, four workers and torch_compile. With --ways the loop of isogloss alone, in the ways that an
 update could be run: kernel by kernel, as a captured graph, compiled and then captured, and by torch.compile's own
@@ -26,7 +26,7 @@ import torch
 import transformers
 from benchmarks.commandline import make_parser, quiet_on_one_gpu, read
 from benchmarks.evaluation import make_model, make_text, wait
-from benchmarks.pretraining import make_tokenizer
+from benchmarks.pretraining import make_tokenizer, print_profile
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.recipes.drift import sentence_training
@@ -39,6 +39,7 @@ SIZES = {  # on a GPU, on a CPU
     "updates": (3_000, 6), "fewer": (1_000, 3),
 }  # fmt: skip
 RATE = 5e-5
+WARM_UP = 8  # updates that are not timed; most shapes are captured in them
 WAYS = {  # name -> whether whole updates are captured, arguments of torch.compile for the loss
     "eager": (False, None), "captured": (True, None), "compiled": (True, {"dynamic": False}),
     "reduce-overhead": (False, {"mode": "reduce-overhead", "dynamic": False}),
@@ -76,7 +77,10 @@ def run_ours(given, text, batch, updates, *, way=None, model=None):
         loss = token_loss if options is None else torch.compile(token_loss, **options)
         objective = replace(training.objective, captured=captured, loss=lambda rows, name: loss(model, rows))
         training = Training(model, objective, settings, training.processes)
-    return [reading["value"] for readings in train(training) for reading in readings][-1]
+    loss = [reading["value"] for readings in train(training) for reading in readings][-1]
+    if given.profile and updates == WARM_UP:
+        print_profile(training)
+    return loss
 
 
 def run_trainer(given, text, batch, updates, *, folder, best=False):
@@ -98,7 +102,7 @@ def run_trainer(given, text, batch, updates, *, folder, best=False):
 
 def measure(given, name, batch, run):
     """A line of the table: run(updates) twice, with fewer updates first."""
-    seconds, loss = [], run(2)
+    seconds, loss = [], run(WARM_UP)
     for updates in (given.fewer, given.updates):
         if given.device.type == "cuda":
             torch.cuda.empty_cache()
@@ -119,6 +123,7 @@ def main():
     parser = make_parser(__doc__, SIZES)
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--only", choices=("ours", "trainer", "best"), nargs="+", default=["ours", "trainer"])
+    parser.add_argument("--profile", action="store_true", help="also print where our time goes, by kernel")
     parser.add_argument("--ways", choices=WAYS, nargs="+", help="instead: ours, as updates could be run")
     given = read(parser, SIZES)
     quiet_on_one_gpu()
