@@ -175,9 +175,7 @@ def carry_out(
     typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
     if (folder / "model").is_dir():
         typer.echo(f"model: {folder / 'model'}")
-    missing = f"not drawn; `isogloss report {folder}` draws it" + " where isogloss[report] is installed" * (
-        not no_report
-    )
+    missing = f"not drawn; `isogloss report {folder}` draws it{'' if no_report else ', with isogloss[report] installed'}"
     typer.echo(f"report: {page or missing}")
     if failure:
         raise failure
