@@ -4,8 +4,9 @@ Same model (BERT in the shape of multilingual BERT: 12 layers, 768 wide, 119,547
 embeddings frozen, as the plan `last:12` has it, made-up sentences of 27 tokens on average (`benchmarks.evaluation`),
 float32 weights and bfloat16 autocast on a GPU. Nothing is read meanwhile. Speed is the difference of two whole runs,
 such as of 3,000 and 1,000 updates, so that what a run begins with (captured graphs, a compiler) is left out; `start` is
-the time of the shorter run beyond its updates at that speed. A few updates before both are not timed. Trainer runs as
-people run it (masks drawn by its collator, padded to the longest of a batch, the head on every token) and, as `best`,
+the time of the shorter run beyond its updates at that speed. A few updates before both are not timed. In a longer run
+further shapes of batches may be captured, so the difference of short runs counts captures, too. Trainer runs as people
+run it (masks drawn by its collator, padded to the longest of a batch, the head on every token) and, as `best`,
 with a fused optimiser, four workers and torch_compile. With --ways the loop of isogloss alone, in the ways that an
 update could be run: kernel by kernel, as a captured graph, compiled and then captured, and by torch.compile's own
 graphs. Sentences are of one length there and a way trains one model throughout, so that it compiles one shape once.
@@ -39,7 +40,7 @@ SIZES = {  # on a GPU, on a CPU
     "updates": (3_000, 6), "fewer": (1_000, 3),
 }  # fmt: skip
 RATE = 5e-5
-WARM_UP = 8  # updates that are not timed; most shapes are captured in them
+WARM_UP = 8  # updates of a run before the timed ones
 WAYS = {  # name -> whether whole updates are captured, arguments of torch.compile for the loss
     "eager": (False, None), "captured": (True, None), "compiled": (True, {"dynamic": False}),
     "reduce-overhead": (False, {"mode": "reduce-overhead", "dynamic": False}),
@@ -78,7 +79,7 @@ def run_ours(given, text, batch, updates, *, way=None, model=None):
         objective = replace(training.objective, captured=captured, loss=lambda rows, name: loss(model, rows))
         training = Training(model, objective, settings, training.processes)
     loss = [reading["value"] for readings in train(training) for reading in readings][-1]
-    if given.profile and updates == WARM_UP:
+    if given.profile and updates > WARM_UP:  # after both timed runs, whose difference is without it
         print_profile(training)
     return loss
 
@@ -123,7 +124,7 @@ def main():
     parser = make_parser(__doc__, SIZES)
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 64])
     parser.add_argument("--only", choices=("ours", "trainer", "best"), nargs="+", default=["ours", "trainer"])
-    parser.add_argument("--profile", action="store_true", help="also print where our time goes, by kernel")
+    parser.add_argument("--profile", action="store_true", help="also print the kernels of five updates after each run")
     parser.add_argument("--ways", choices=WAYS, nargs="+", help="instead: ours, as updates could be run")
     given = read(parser, SIZES)
     quiet_on_one_gpu()

@@ -175,8 +175,8 @@ def carry_out(
     typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
     if (folder / "model").is_dir():
         typer.echo(f"model: {folder / 'model'}")
-    missing = f"not drawn; `isogloss report {folder}` draws it{'' if no_report else ', with isogloss[report] installed'}"
-    typer.echo(f"report: {page or missing}")
+    how = "" if no_report else ", with isogloss[report] installed"
+    typer.echo(f"report: {page or f'not drawn; `isogloss report {folder}` draws it{how}'}")
     if failure:
         raise failure
 

@@ -13,6 +13,7 @@ from sklearn.neighbors import NearestCentroid
 from isogloss.errors import InputError
 from isogloss.measures.cka import CkaStream
 from isogloss.measures.geometry import (
+    _nuclear_norm,
     anc,
     anc_from_sums,
     anisotropy,
@@ -145,6 +146,12 @@ def test_agrees_with_scipy(shape, noise):
     y = x @ torch.linalg.qr(draw(shape[1], shape[1], 2)).Q + noise * draw(*shape, 3) - 1
     *_, disparity = procrustes(x.numpy(), y.numpy())
     assert procrustes_distance(x, y) == pytest.approx(disparity, rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize(("rank", "tolerance"), [(1, 1e-5), (10, 1e-6), (40, 1e-9)])
+def test_singular_values_by_eigenvalues_as_on_a_gpu(rank, tolerance):
+    matrix = draw(40, rank, 1) @ draw(rank, 40, 2)
+    assert _nuclear_norm(matrix, by_eigenvalues=True) == pytest.approx(_nuclear_norm(matrix), rel=tolerance)
 
 
 def test_is_what_remains_after_turning_by_hand():

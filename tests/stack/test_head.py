@@ -79,11 +79,9 @@ def loss_and_gradients(head, model, states, labels):
 @pytest.mark.parametrize("family", MASKED)
 def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family, parts):
     model, states, labels = odd_vocabulary(family)
-    rounded = heads._rounded_head(model.eval(), torch.float32, parts=parts)
-    assert (
-        rounded(states).shape[1] % 8 == 0
-        and rounded(states)[:, len(model.get_output_embeddings().weight) :].isinf().all()
-    )
+    rounded, size = heads._rounded_head(model.eval(), torch.float32, parts=parts), model.config.vocab_size
+    assert rounded(states).shape[1] == -(-size // (8 * parts)) * 8 * parts and rounded(states)[:, size:].isinf().all()
+    assert rounded(states[:0]).shape == (0, rounded(states).shape[1])
     assert loss_head(model)(states).shape[1] % 8 == 1  # on a CPU
     for found, expected in zip(
         loss_and_gradients(rounded, model, states, labels),
@@ -91,6 +89,30 @@ def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family, parts):
         strict=True,
     ):
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_the_rounded_head_in_half_precision_is_about_the_plain_one(parts):
+    model, states, labels = odd_vocabulary("bert")
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = heads._rounded_head(model.eval(), torch.bfloat16, parts=parts)
+        assert rounded(states).dtype == torch.bfloat16
+        found, expected = (
+            loss_and_gradients(one, model, states, labels) for one in (rounded, lambda given: scores(model, given))
+        )
+    torch.testing.assert_close(found, expected, rtol=2e-2, atol=2e-3)
+
+
+@pytest.mark.gpu
+def test_an_output_layer_of_another_class_is_applied_as_it_is():
+    class Adapted(torch.nn.Linear):
+        def forward(self, states):
+            return super().forward(states) + 1
+
+    model, states, _ = odd_vocabulary("bert")
+    model.eval().cuda().get_output_embeddings().__class__ = Adapted
+    with torch.autocast("cuda", torch.bfloat16), torch.no_grad():
+        assert torch.equal(loss_head(model)(states.cuda()), scores(model, states.cuda()))
 
 
 @pytest.mark.gpu

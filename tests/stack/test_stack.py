@@ -1,3 +1,4 @@
+import hashlib
 import re
 import shutil
 from pathlib import Path
@@ -222,6 +223,23 @@ def test_the_fingerprint_follows_the_weights_and_not_the_last_call(tiny):
     with torch.no_grad():
         next(stack.model.parameters()).add_(1)
     assert stack.fingerprint != before
+
+
+def test_every_number_of_a_weight_counts_in_its_hash(monkeypatch):
+    monkeypatch.setattr(stack_module, "HASHED", 10)
+    monkeypatch.setattr(stack_module, "HASHED_TOGETHER", 2)
+
+    def hash_of(weight):
+        holder, digest = torch.nn.Module(), hashlib.sha256()
+        holder.register_buffer("first", torch.empty(0))
+        holder.register_buffer("weight", weight)
+        stack_module.hash_weights(digest, holder)
+        return digest.hexdigest()
+
+    weight = torch.arange(35.0).view(7, 5)
+    changed = [weight.flatten().index_fill(0, torch.tensor(number), -1.0).view(7, 5) for number in range(35)]
+    assert len({hash_of(each) for each in [weight, *changed]}) == 36
+    assert hash_of(weight.T.contiguous().T) == hash_of(weight), "by its numbers, not by its layout in memory"
 
 
 @pytest.mark.parametrize("family", ENCODERS)

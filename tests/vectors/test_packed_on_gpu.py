@@ -6,7 +6,7 @@ import torch
 from isogloss.stack import load
 from isogloss.text.corpora import Corpus
 from isogloss.vectors import vectors
-from isogloss.vectors.extract import stream
+from isogloss.vectors.extract import _on_the_host, stream
 from tiny_models import ENCODERS, TEXT
 
 pytestmark = pytest.mark.gpu
@@ -42,3 +42,17 @@ def test_chunks_copied_from_a_gpu_are_the_chunks_computed_there(tiny, unit):
     expected = [chunk.values[unit].cpu() for chunk in stream(stack, corpus, units=(unit,))]
     assert len(expected) > 2
     torch.testing.assert_close(vectors(stack, corpus, unit=unit), torch.cat(expected, dim=1), rtol=0, atol=1e-2)
+
+
+@pytest.mark.parametrize("count", [None, 400])
+def test_a_chunk_is_copied_when_it_is_computed_and_not_before(count):
+    def chunks():
+        for number in range(4):
+            values = torch.zeros(3, 100, 64, device="cuda")
+            torch.cuda._sleep(50_000_000)  # tens of milliseconds in which the GPU has not added yet
+            values += number + 1
+            yield values
+            del values  # its memory may be used again when it has been copied
+
+    expected = torch.arange(1.0, 5.0).repeat_interleave(100)[None, :, None].expand(3, 400, 64)
+    assert torch.equal(_on_the_host(chunks(), count), expected)

@@ -132,6 +132,19 @@ def test_the_first_token_of_each_sentence(tiny, family):
     assert not torch.allclose(found.values["first"], found.values["sentence"], atol=1e-2)
 
 
+@pytest.mark.parametrize("unit", ["sentence", "word"])
+def test_vectors_are_float32_on_the_cpu_whatever_the_mode_and_the_default(tiny, unit):
+    stack, corpus = load(tiny("bert"), device="cpu"), Corpus("en", TEXT)
+    expected = vectors(stack, corpus, unit=unit)
+    with torch.inference_mode():
+        assert torch.equal(vectors(stack, corpus, unit=unit), expected)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(vectors(stack, corpus, unit=unit), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
 def test_only_the_layers_asked_for(tiny):
     stack = load(tiny("bert"))
     torch.testing.assert_close(vectors(stack, CORPUS, layers=[2, 0]), vectors(stack, CORPUS)[[2, 0]], atol=1e-6, rtol=0)

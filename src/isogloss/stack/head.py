@@ -44,22 +44,23 @@ def scores(model: Any, states: Tensor) -> Tensor:
 
 
 def loss_head(model: Any) -> Head:
-    """The head for computing losses: `scores`, in half precision on a GPU with a vocabulary that suits its kernels.
+    """The head for computing losses: `scores`, under autocast on a GPU with a vocabulary that suits its kernels.
 
     Tensor cores read rows of a multiple of 8 numbers: for the 119,547 pieces of multilingual BERT cuBLAS falls back to
     a kernel that is six times as slow on an H200. So the vocabulary is rounded up; the logits of the added pieces are
-    -infinity, which changes no loss and no gradient. With gradients it is also cut into parts: the gradient of a few
-    states is a sum over the whole vocabulary, which a single product adds up one after the other. The weights are
-    converted when this function is called, not when the head is applied.
+    -infinity, which changes no loss and no gradient. With gradients it is also cut into parts, so that the gradient of
+    a few states, a sum over the whole vocabulary, is computed side by side. The weights are converted when this
+    function is called, not when the head is applied. An output layer of another class, such as one with an adapter, is
+    applied as it is.
     """
-    layer, device = model.get_output_embeddings(), model.device.type
-    family = FAMILIES.get(model.config.model_type)
-    half = device == "cuda" and torch.is_autocast_enabled(device)
+    layer, family = model.get_output_embeddings(), FAMILIES.get(model.config.model_type)
+    half = layer.weight.is_cuda and torch.is_autocast_enabled("cuda")
     compiled = torch.compiler.is_compiling()  # compiled code rounds up the shapes of its products itself
-    if not half or compiled or family is None or not family.head or len(layer.weight) % 8 == 0:
+    known = family is not None and bool(family.head) and type(layer) is nn.Linear
+    if not half or compiled or not known or len(layer.weight) % 8 == 0:
         return partial(scores, model)
     parts = VOCABULARY_PARTS if torch.is_grad_enabled() else 1
-    return _rounded_head(model, torch.get_autocast_dtype(device), parts=parts)
+    return _rounded_head(model, torch.get_autocast_dtype("cuda"), parts=parts)
 
 
 def _rounded_head(model: Any, dtype: torch.dtype, *, parts: int) -> Head:
@@ -68,9 +69,10 @@ def _rounded_head(model: Any, dtype: torch.dtype, *, parts: int) -> Head:
     path = next(name for name, module in model.named_modules() if module is layer)
     size, width = layer.weight.shape
     rounded = -(-size // (8 * parts)) * 8 * parts
-    weight = layer.weight.new_zeros((rounded, width), dtype=dtype)
+    weight = layer.weight.new_empty((rounded, width), dtype=dtype)
     bias = layer.weight.new_full((rounded,), -torch.inf, dtype=dtype)
     weight[:size] = layer.weight  # converted and copied at once, with gradients
+    weight[size:] = 0
     bias[:size] = 0 if layer.bias is None else layer.bias
     return partial(scores, graft(model, path, _InParts(weight, bias, parts)))
 
@@ -137,7 +139,7 @@ class _InParts(nn.Module):
         rows = states.reshape(-1, states.shape[-1]).to(self.weight.dtype)  # (k, width)
         weight = self.weight.view(self.parts, -1, rows.shape[1])  # (parts, outputs / parts, width)
         outputs = torch.bmm(rows.expand(self.parts, *rows.shape), weight.mT)  # (parts, k, outputs / parts)
-        return (outputs.transpose(0, 1).flatten(1) + self.bias).view(*states.shape[:-1], -1)
+        return (outputs.transpose(0, 1).flatten(1) + self.bias).view(*states.shape[:-1], len(self.weight))
 
 
 @dataclass

@@ -14,8 +14,9 @@ import hashlib
 import json
 import operator
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -34,7 +35,8 @@ from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
 Part = Literal["states", "attention"]
-HASHED = 2**22  # numbers of a weight that are hashed together
+HASHED = 2**22  # numbers of a weight that are hashed in one piece
+HASHED_TOGETHER = 32  # pieces at a time
 
 
 @dataclass(eq=False, repr=False)
@@ -538,26 +540,30 @@ def hash_tokenizer(digest: Any, tokenizer: Any) -> None:
 def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:
     """Update a hash with every weight of a model, sorted by name, except those whose name begins with `but`.
 
-    Pieces of the weights are hashed side by side: hashlib lets other threads run meanwhile.
+    Weights are hashed in pieces, side by side: hashlib lets other threads run meanwhile. A weight is read, or made
+    contiguous, as a whole, and the next one only when few of its pieces are left.
     """
     weights = [entry for entry in sorted(model.state_dict().items()) if not but or not entry[0].startswith(but)]
-    # A weight on disk is one piece, since it would be read again for each.
-    sizes = [max(1, weight.numel()) if weight.is_meta else HASHED for _, weight in weights]
-    pieces = [
-        (name, weight, slice(start, start + size))
-        for (name, weight), size in zip(weights, sizes, strict=True)
-        for start in range(0, max(1, weight.numel()), size)
-    ]
-
-    def digest_of(piece: tuple[str, Tensor, slice]) -> bytes:
-        name, weight, part = piece
-        values = (weight_of(model, name) if weight.is_meta else weight).detach().reshape(-1)[part]
-        return hashlib.sha256(values.cpu().view(torch.uint8).numpy().data).digest()
-
+    pieces: deque[tuple[str, Future[bytes]]] = deque()
     with ThreadPoolExecutor() as pool:
-        for number, (piece, own) in enumerate(zip(pieces, pool.map(digest_of, pieces), strict=True), 1):
-            digest.update(piece[0].encode() + own)
-            progress("hashing the weights", number, len(pieces))
+
+        def finish(most: int) -> None:
+            while len(pieces) > most:
+                name, piece = pieces.popleft()
+                digest.update(name.encode() + piece.result())
+
+        for number, (name, weight) in enumerate(weights, 1):
+            values = (weight_of(model, name) if weight.is_meta else weight).detach().reshape(-1)
+            for part in values.split(HASHED):
+                pieces.append((name, pool.submit(_digest, part)))
+                finish(HASHED_TOGETHER)
+            progress("hashing the weights", number, len(weights))
+        finish(0)
+
+
+def _digest(values: Tensor) -> bytes:
+    """The hash of the bytes of values (n,)."""
+    return hashlib.sha256(values.cpu().view(torch.uint8).numpy().data).digest()
 
 
 class _Reached(Exception):

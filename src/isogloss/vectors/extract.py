@@ -8,7 +8,6 @@ never enter a mean, and the other sentences of a batch change nothing but roundi
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, cast, get_args
@@ -217,25 +216,27 @@ def _on_the_host(chunks: Iterator[Tensor], count: int | None) -> Tensor:
     with ThreadPoolExecutor(1) as thread:
         for values in chunks:
             layers, items, width = values.shape
-            done = sum(part.shape[1] for part in parts)
+            done, host = sum(part.shape[1] for part in parts), {"dtype": values.dtype, "device": "cpu"}
             if count is not None and not parts:
-                whole = torch.empty((layers, count, width))
-            parts.append(torch.empty(values.shape) if count is None else whole[:, done : done + items])
-            ready = torch.cuda.current_stream(values.device).record_event() if values.is_cuda else None
+                whole = torch.empty((layers, count, width), **host)
+            parts.append(torch.empty(values.shape, **host) if count is None else whole[:, done : done + items])
+            if not values.is_cuda:
+                parts[-1].copy_(values)
+                continue
             if copying is not None:  # one at a time, so that few chunks are in the GPU's memory
                 copying.result()
-            copying = thread.submit(_copy, values, parts[-1], ready)
+            ready = torch.cuda.current_stream(values.device).record_event()
+            copying = thread.submit(_copy, values.detach(), parts[-1], ready)
         if copying is not None:
             copying.result()
     return torch.cat(parts, dim=1) if count is None else whole
 
 
-def _copy(values: Tensor, room: Tensor, ready: "torch.cuda.Event | None") -> None:
-    """Copy values (layers, items, width) layer by layer; from a GPU when `ready` is reached there, and not later."""
-    stream: Any = None if ready is None else torch.cuda.Stream(values.device)  # type: ignore[no-untyped-call]
-    with nullcontext() if ready is None else torch.cuda.stream(stream):
-        if ready is not None:
-            ready.wait()
+def _copy(values: Tensor, room: Tensor, ready: torch.cuda.Event) -> None:
+    """Copy values (layers, items, width) from a GPU, layer by layer, when `ready` is reached there and not later."""
+    stream: Any = torch.cuda.Stream(values.device)  # type: ignore[no-untyped-call]
+    with torch.cuda.stream(stream), torch.inference_mode(room.is_inference()):  # a thread has a mode of its own
+        ready.wait()
         for own, layer in zip(values, room, strict=True):
             layer.copy_(own)
 
