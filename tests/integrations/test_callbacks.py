@@ -112,7 +112,7 @@ def test_several_evaluation_sets_are_one_reading_and_a_reading_can_choose_the_be
     assert (
         one.evaluate()["eval_nl_perplexity"] == one.state.best_metric == perplexities(one.model)["eval_nl_perplexity"]
     )
-    with pytest.raises(InputError, match="would keep the worst; set greater_is_better=False"):
+    with pytest.raises(InputError, match="would keep the model with the highest; set greater_is_better=False"):
         trainer(tmp_path, tiny(), [callback], **options).train()
 
 
@@ -300,17 +300,17 @@ def test_mistakes_get_a_sentence(tmp_path):
     for match, changes in {
         "the target de is not among the corpora": {"target": "de"},
         "the corpus of nl is one text": {"corpora": {"nl": "een tekst"}},
-        "says that its language is en": {"corpora": {"nl": Corpus("en", EN)}},
-        "a corpus is called 'others'": {"corpora": {"nl": NL, "others": EN}},
-        "at least one sentence a corpus": {"limit": 0},
-        "every 1 update or more rarely": {"every": 0},
+        "the corpus given as nl has the language en": {"corpora": {"nl": Corpus("en", EN)}},
+        "no corpus can be called 'others'": {"corpora": {"nl": NL, "others": EN}},
+        "at least one sentence of each corpus": {"limit": 0},
+        "every is the number of updates between readings": {"every": 0},
     }.items():
         with pytest.raises(InputError, match=match):
             made(**changes)
-    with pytest.raises(InputError, match="no balance with nl alone"):
+    with pytest.raises(InputError, match="the balance needs languages other than nl"):
         BalanceStopCallback(made(corpora={"nl": NL}))
-    refuse("Trainer makes no evaluations", made(every=None))
-    refuse("perplexity is of models with a head that predicts words", made(), kind=AutoModelForSequenceClassification)
+    refuse("eval_strategy='no' turns them off", made(every=None))
+    refuse("perplexity needs a model with a language modelling head", made(), kind=AutoModelForSequenceClassification)
     refuse("asks for 4 blocks in unfreeze", UnfreezeCallback())
 
 
@@ -368,7 +368,7 @@ def test_an_optimiser_without_weights_that_the_plan_trains_is_refused_when_train
     one = trainer(tmp_path, model, [callback] * (way != "added"), max_steps=7, optimizers=optimizers)
     if way == "added":
         one.add_callback(callback)
-    with pytest.raises(InputError, match="the optimiser was made without weights that the plan trains"):
+    with pytest.raises(InputError, match="the optimiser lacks weights that the plan trains"):
         one.train()
 
 

@@ -209,7 +209,7 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path):
     from safetensors.torch import save_file
 
     save_file({"weight": torch.eye(3)}, path)
-    with pytest.raises(InputError, match="no mapping that ig.save wrote"):
+    with pytest.raises(InputError, match="no mapping written by ig.save"):
         ig.load_mapping(path)
     save_file({"weight": torch.eye(3)}, path, metadata={"format": "isogloss mapping 1"})
     with pytest.raises(InputError, match="lacks a part"):
@@ -283,8 +283,8 @@ def test_languages_with_one_mean_are_left_as_they_are_and_few_vectors_do_no_harm
 def test_mistakes_of_removals_are_said():
     x = draw(30, 6, seed=1)
     for spaces, options, words in (
-        ({"en": x}, {}, "leace removes what tells languages apart, so it takes two languages or more"),
-        ({"en": x, "nl": x[:, :4]}, {}, "x has width 6 and y has width 4; leace is of languages in the space of one"),
+        ({"en": x}, {}, "leace removes what separates languages, so it needs two languages or more"),
+        ({"en": x, "nl": x[:, :4]}, {}, "x has width 6 and y has width 4; leace needs languages in the space of one"),
         ({"en": x, "nl": x}, {"method": "svd"}, "removal 'svd' is not known; choose centred, lir, lsar, leace"),
         ({"en": x, "nl": x}, {"method": "lir", "rank": 0}, "rank is how many directions are removed, at least 1"),
     ):

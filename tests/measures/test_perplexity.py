@@ -113,7 +113,7 @@ def test_nothing_predicted_is_refused():
         perplexity(Likelihood(1.0, 1, 5, 0, 5), "word")
     with pytest.raises(InputError, match="not per 'sentence'"):
         tokens_per(Likelihood(1.0, 1, 5, 5, 5), "sentence")
-    with pytest.raises(InputError, match="one number a block"):
+    with pytest.raises(InputError, match="one number per block"):
         perplexity_interval(torch.zeros(3), torch.ones(4))
 
 
@@ -233,13 +233,13 @@ def test_a_seed_that_ended_early_counts_as_far_as_it_went():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: crossing([0, 2, 1], [1, 1, 1], [1, 1, 1]), "rising list"),
-        (lambda: crossing([], [], []), "rising list"),
-        (lambda: crossing([0, 1], [1, 1, 1], [1, 1]), r"first curve needs 2 values, one a step, not shape \(3,\)"),
+        (lambda: crossing([0, 2, 1], [1, 1, 1], [1, 1, 1]), "increasing list"),
+        (lambda: crossing([], [], []), "increasing list"),
+        (lambda: crossing([0, 1], [1, 1, 1], [1, 1]), r"first curve needs 2 values, one per step, not shape \(3,\)"),
         (lambda: crossing([0, 1], [1, 1], [1, 0]), "value 1 of the second curve is 0"),
         (lambda: balance_step([0, 1], [1, math.nan], [1, 1]), "value 1 of the target curve is nan"),
         (lambda: balance_step([0, 1], [1, 1], [1, math.inf]), "value 1 of the others curve is inf"),
-        (lambda: balance_step([], [], []), "rising list of at least one"),
+        (lambda: balance_step([], [], []), "increasing list of at least one"),
         (lambda: step_over_seeds(crossing, [0, 1], [[1, 1]], [[1, 1], [1, 1]]), r"must both be \(seeds, 2\)"),
     ],
 )

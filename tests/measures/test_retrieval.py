@@ -332,7 +332,7 @@ def test_chance_is_that_of_a_random_order():
 
 def test_mistakes_are_one_sentence():
     x, y, gold = vocabulary()
-    with pytest.raises(InputError, match="unknown method 'margin'; words are looked for by cosine or csls"):
+    with pytest.raises(InputError, match="unknown method 'margin'; dictionary induction uses cosine or csls"):
         induction(x, y, torch.tensor(gold), method="margin")
     with pytest.raises(InputError, match="width 8 and y has width 3"):
         induction(x, y[:, :3], torch.tensor(gold))

@@ -99,7 +99,7 @@ def test_what_does_not_vary_has_no_correlation():
 
 @pytest.mark.parametrize(
     ("x", "y", "part"),
-    [([1, 2], [1, 2, 3], "alike"), ([1], [1], "two layers"), ([1, math.nan], [1, 2], "finite")],
+    [([1, 2], [1, 2, 3], "one shape"), ([1], [1], "two layers"), ([1, math.nan], [1, 2], "finite")],
 )
 def test_curves_that_cannot_be_compared_are_one_sentence(x, y, part):
     with pytest.raises(InputError, match=part):

@@ -188,7 +188,7 @@ def test_every_question_has_its_id_bad_ones_too(tmp_path):
     told = []
     rows = list(QA.segments.rows(path, told.append))
     assert [(row.name, row.bad) for row in rows] == [("x", False), ("y", True), ("x", True), ("1-4", False)]
-    assert "begin at character 5" in told[0] and "this id was there before" in told[1]
+    assert "begin at character 5" in told[0] and "this id has occurred before" in told[1]
     assert [one.identifier for one in QA.read(path, "en", problem=told.append)] == ["x", "1-4"]
 
 

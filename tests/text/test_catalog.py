@@ -135,7 +135,7 @@ def test_a_sound_folder_has_no_problems(data):
         ("gettext/en-nl.tsv", "a b\tc d\nx\t\n", "en-nl.tsv:2: an empty cell"),
         ("muse/en-de.0-5000.txt", "cat Katze\ndog\n", "en-de.0-5000.txt:2: 1 cells where a word"),
         ("ud/en_x-ud-test.conllu", "1\tx\n", "en_x-ud-test.conllu:1: 2 columns"),
-        ("ner/dev-nl.tsv", "Jan\tB-PER\n\nSmit\tI-PER\n", "dev-nl.tsv:3: I-PER continues nothing"),
+        ("ner/dev-nl.tsv", "Jan\tB-PER\n\nSmit\tI-PER\n", "dev-nl.tsv:3: I-PER does not continue an entity"),
         ("ner/dev-nl.tsv", "Jan\tB-PER\nSmit\tPER\n" + "x\tO\n" * 30, "dev-nl.tsv:2: the tag 'PER' is not O"),
         (
             "nli_zh/dev.json",

@@ -106,7 +106,7 @@ def test_links_of_many_languages_are_given_by_pair(tmp_path):
     table = put(tmp_path / "t.tsv", "en\tnl\tde\na\tb\tc\n")
     links = put(tmp_path / "t.links", "0-0\n")
     assert list(read_bitext(table, links={("en", "de"): links}).links) == [("en", "de")]
-    with pytest.raises(InputError, match="joins two languages, here are 3"):
+    with pytest.raises(InputError, match="is for two languages, but here are 3"):
         read_bitext(table, links=links)
 
 

@@ -194,7 +194,7 @@ def test_one_language_is_no_bitext(tmp_path):
 
 def test_one_file_of_one_language_is_told_what_is_missing(tmp_path):
     with pytest.raises(
-        InputError, match=r"en\.txt:1: there is no tab on the first line; a bitext is one file a language"
+        InputError, match=r"en\.txt:1: there is no tab on the first line; a bitext is one file per language"
     ):
         read_bitext(put(tmp_path / "en.txt", "One.\n"), languages=("en", "nl"))
 

@@ -192,7 +192,7 @@ def test_what_is_no_packed_text_is_refused(tmp_path):
         open_pairs(tmp_path / "none.npy")
     packed([("yes", "ja")] * 3, tmp_path / "p.npy")
     (tmp_path / "p.json").write_text((tmp_path / "p.json").read_text().replace('"pairs": 3', '"pairs": 4'))
-    with pytest.raises(InputError, match="its counts speak of 4 pairs"):
+    with pytest.raises(InputError, match="its file of counts says 4 pairs"):
         open_pairs(tmp_path / "p.npy")
 
 

@@ -244,7 +244,7 @@ def test_questions_without_an_id_are_told_by_paragraph_and_number(tmp_path):
 
 def test_an_id_twice_is_a_problem(tmp_path):
     path = put(tmp_path / "x.json", json.dumps(questions(entry(), entry())))
-    with pytest.raises(InputError, match="question q1: this id was there before"):
+    with pytest.raises(InputError, match="question q1: this id has occurred before"):
         read_questions(path)
 
 

@@ -98,12 +98,12 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
 def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     """Load a mapping written by `save`; a file that is missing, damaged or of another kind is an InputError."""
     file = Path(path)
-    require(file.is_file(), f"there is no file {file}; a mapping is what ig.save wrote")
+    require(file.is_file(), f"there is no file {file}; mappings are files written by ig.save")
     damaged = readable(file, "is damaged, cut off or no safetensors file", "save it again")
     with damaged, safe_open(file, framework="pt") as opened:
         facts: dict[str, str] = opened.metadata() or {}
         tensors: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-    require(facts.get("format") == FORMAT, f"{file} holds tensors, but no mapping that ig.save wrote")
+    require(facts.get("format") == FORMAT, f"{file} holds tensors, but no mapping written by ig.save")
     with readable(file, "lacks a part of a mapping", "save it again"):
         source, target = (_side(side, facts[f"{side}.kind"], tensors) for side in _SIDES)
         weight = tensors["weight"]

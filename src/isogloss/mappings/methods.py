@@ -76,7 +76,7 @@ def fit_mapping(
     require(method in MAPPINGS, f"mapping {method!r} is not known; choose {', '.join(MAPPINGS)}")
     x, y = paired(x, y)
     if MAPPINGS[method].keeps_distances:
-        one_width = "a rotation leads from a space to one equally wide, so take models of one width, or least-squares"
+        one_width = "a rotation needs two spaces of the same width; take models of one width, or least-squares"
         same_width(x, y, one_width)
     require(refine >= 0, f"refine takes a number of rounds from 0 on, not {refine}")
     whole_x, whole_y = (x, y) if spaces is None else spaces
@@ -246,6 +246,6 @@ def check_widths(names: tuple[str, str], widths: tuple[int, int], specs: Sequenc
 def underdetermined_note(name: str, pairs: int, width: int, what: str) -> str:
     """The note on a mapping that was fitted on fewer pairs than there are dimensions."""
     return (
-        f"{name} was fitted on {pairs:,} pairs for {width:,} directions: where the pairs do not reach, the map is "
-        f"arbitrary, and {what} should be larger before these scores are read as what the spaces allow"
+        f"{name} was fitted on {pairs:,} pairs for {width:,} directions: the map is arbitrary in "
+        f"directions that the pairs do not span, so {what} should be larger to draw conclusions about the spaces"
     )

@@ -109,9 +109,9 @@ def normalisations(spaces: Sequence[Tensor], kind: str, *, rank: int | None = No
 
 def _separating(spaces: Sequence[Tensor], kind: str, rank: int | None) -> tuple[Tensor, Tensor]:
     """The origin (1, d) and the directions (2, r, d) that `lsar` or `leace` removes from all languages."""
-    require(len(spaces) > 1, f"{kind} removes what tells languages apart, so it takes two languages or more")
+    require(len(spaces) > 1, f"{kind} removes what separates languages, so it needs two languages or more")
     for space in spaces[1:]:
-        same_width(spaces[0], space, f"{kind} is of languages in the space of one model")
+        same_width(spaces[0], space, f"{kind} needs languages in the space of one model")
     means = torch.stack([space.mean(dim=0) for space in spaces])  # (languages, d)
     if kind == "lsar":
         basis = _span(means - means.mean(dim=0))[:rank]

@@ -3,7 +3,7 @@
 CKA(x, y) = HSIC(K, L) / sqrt(HSIC(K, K) HSIC(L, L)), where K and L hold the similarities of all pairs of items within
 each space (Kornblith et al. 2019). Rotating, scaling or shifting a space leaves it unchanged; the widths may differ.
 
-The footgun: with the published (biased) HSIC two *independent* sets score about d / (n + d), 0.79 at n = 200, d = 768.
+A pitfall: with the published (biased) HSIC two *independent* sets score about d / (n + d), 0.79 at n = 200, d = 768.
 The default here is therefore the debiased U-statistic, which is about 0 there; it can be slightly negative.
 
 Contents, from single pairs to streams:
@@ -38,7 +38,7 @@ _kornblith = partial(
     paper="Kornblith et al. 2019, Similarity of Neural Network Representations Revisited",
 )
 FORMS = ("cka", "cka_biased", "cka_uncentred")  # of linear CKA: debiased, and as published, with and without centring
-# Rows of a product: float32 products are summed in float64 after so many, and copies of so many rows fit the cache.
+# Rows multiplied at a time: their float32 products are then summed in float64, and copies of them fit the cache.
 ROWS_PER_PRODUCT = 1024
 KEPT = 512  # first items of a stream, from which its interval is computed
 
@@ -678,6 +678,6 @@ def _checked_sides(sides: Tensor, pairs: SidePairs, *, least: int) -> tuple[Tens
     require(torch.isfinite(sides).all(), "a side holds a value that is not finite")
     numbers = torch.tensor([list(pair) for pair in pairs], dtype=torch.long).reshape(-1, 2)
     if len(numbers) and not 0 <= int(numbers.min()) <= int(numbers.max()) < len(sides):
-        raise InputError(f"there are {len(sides)} sides; a pair asks for another")
+        raise InputError(f"there are {len(sides)} sides; a pair has an index that is not one of them")
     device = torch.device("cpu") if sides.device.type == "mps" else sides.device
     return sides, numbers[:, 0].to(device), numbers[:, 1].to(device)

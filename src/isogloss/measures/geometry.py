@@ -155,8 +155,8 @@ def separability(x: Tensor, y: Tensor) -> float:
     Each pair is left out of both means when it is classified, so that two samples of one distribution score 0.5; ties
     count half. This is the nearest-centroid classifier, cross-validated pair by pair. Unlike a trained linear probe,
     which with as many dimensions as sentences separates any two languages at every layer, it has no regularisation to
-    choose, and uses exactly the difference that centring removes. It is a lower bound of what a probe finds. The
-    footgun: it is meaningless for sides that were centred before, because the means then include the pair left out.
+    choose, and uses exactly the difference that centring removes. It is a lower bound of what a probe finds. A
+    pitfall: it is meaningless for sides that were centred before, because the means then include the pair left out.
 
     >>> x = torch.tensor([[0.0, 1.0], [0.0, 2.0], [0.0, 3.0]])
     >>> separability(x, x + torch.tensor([9.0, 0.0])), separability(x, x)
@@ -240,7 +240,7 @@ def procrustes_distance(x: Tensor, y: Tensor) -> float:
 
     where |.| is the Frobenius norm and |.|_* the sum of singular values: the `disparity` of `scipy.spatial.procrustes`.
 
-    The footgun: d x d numbers are fitted. Two *independent* sets of n items give far less than 1 unless n is much
+    A pitfall: d x d numbers are fitted. Two *independent* sets of n items give far less than 1 unless n is much
     larger than d; read each value against `procrustes_floor`. NaN if a side does not vary.
 
     >>> x = torch.tensor([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
@@ -262,7 +262,7 @@ def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 1) 
 
 
 def _centred(x: Tensor, y: Tensor) -> Iterator[Tensor]:
-    return map(centre_rows, _equally_wide(x, y, "a rotation leads from a space to one equally wide", at_least=2))
+    return map(centre_rows, _equally_wide(x, y, "a rotation needs two spaces of the same width", at_least=2))
 
 
 def _residual(x: Tensor, y: Tensor) -> float:

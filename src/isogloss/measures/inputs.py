@@ -26,12 +26,12 @@ def matrix(x: Any, *, name: str = "x", at_least: int = 1) -> Tensor:
     # The extremes are NaN or infinite if any value is, and take one pass without a copy.
     if x.shape[0] and not all(map(math.isfinite, torch.stack(torch.aminmax(x)).tolist())):
         row = int((~torch.isfinite(x).all(dim=1)).nonzero()[0])
-        raise InputError(f"{name} holds a value that is not finite, first in row {row}; drop that item or mend it")
+        raise InputError(f"{name} holds a value that is not finite, first in row {row}; drop that item or correct it")
     return x
 
 
 def numbers_of(x: Any, name: str) -> Tensor:
-    """`x`, a tensor or an array, as a detached tensor in float32 or float64, which all else is made float32."""
+    """`x`, a tensor or an array, as a detached tensor in float32 or float64; other types become float32."""
     x = tensor_of(x, name).detach()
     return x if x.dtype in (torch.float32, torch.float64) else x.float()
 

@@ -111,7 +111,7 @@ def attachment(
     ([[2, 2, 3]], [[1, 2, 2]])
     """
     if len(gold) != len(guess):
-        raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed trees; they must be as many")
+        raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed trees; there must be equally many")
     counts = np.zeros((len(gold), 3), dtype=np.int64)
     for number, (tree, parsed) in enumerate(zip(gold, guess, strict=True)):
         if not len(tree.heads) == len(tree.relations) == len(parsed.heads) == len(parsed.relations):

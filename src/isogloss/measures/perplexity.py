@@ -110,7 +110,7 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
     totals, counts = totals.detach().cpu().double(), counts.detach().cpu().double()
     if totals.ndim != 1 or totals.shape != counts.shape:
         raise InputError(
-            f"totals and counts must be one number a block each, not {tuple(totals.shape)} and {tuple(counts.shape)}"
+            f"totals and counts must have one number per block, not {tuple(totals.shape)} and {tuple(counts.shape)}"
         )
     totals, counts = totals[counts > 0], counts[counts > 0]
     without = rate * (totals.sum() - totals) / (counts.sum() - counts)
@@ -195,7 +195,7 @@ def crossing(steps: ArrayLike, first: ArrayLike, second: ArrayLike) -> float | N
 
 
 def balance_step(steps: ArrayLike, target: ArrayLike, others: ArrayLike) -> int:
-    """The evaluated step with the lowest balance of gain and loss, the earliest of equals.
+    """The evaluated step with the lowest balance of gain and loss, the earliest one if several are equal.
 
     steps (n,), increasing, of which the first is the reference; target (n,), others (n,), above zero. If no gain
     outweighs its loss, the result is the first step.
@@ -235,7 +235,7 @@ def step_over_seeds(
         missing = int(np.argmin(evaluated.any(axis=1)))
         raise InputError(f"seed {missing} has no evaluation with both values; leave it out")
     if step_of is balance_step and not evaluated[:, 0].all():
-        raise InputError(f"a seed has no values at step {at[0]:g}, the first, which balance is measured from")
+        raise InputError(f"a seed has no values at step {at[0]:g}, the first, from which the balance is measured")
     each = [step_of(at[both], x[seed, both], y[seed, both]) for seed, both in enumerate(evaluated)]
     known = [step for step in each if step is not None]
     return mean_over_seeds(known).clipped(at[0], at[-1]) if known else None
@@ -245,11 +245,11 @@ def _curves(steps: ArrayLike, **curves: ArrayLike) -> list[NDArray[np.float64]]:
     """Validate the steps and the curves: one finite value above zero for each step."""
     at = np.asarray(steps, dtype=np.float64)
     if at.ndim != 1 or len(at) == 0 or not np.isfinite(at).all() or (np.diff(at) <= 0).any():
-        raise InputError("steps must be one rising list of at least one number; sort the evaluations by step")
+        raise InputError("steps must be an increasing list of at least one number; sort the evaluations by step")
     arrays = {name: np.asarray(values, dtype=np.float64) for name, values in curves.items()}
     for name, curve in arrays.items():
         if curve.shape != at.shape:
-            raise InputError(f"the {name} curve needs {len(at)} values, one a step, not shape {curve.shape}")
+            raise InputError(f"the {name} curve needs {len(at)} values, one per step, not shape {curve.shape}")
         wrong = np.flatnonzero(~(np.isfinite(curve) & (curve > 0)))
         if len(wrong):
             raise InputError(

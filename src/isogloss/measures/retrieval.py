@@ -318,7 +318,7 @@ def right_pairs(
     """All right pairs (p, 2): the diagonal or `gold`, extended to items with the same key."""
     for name, keys, rows in (("keys_x", keys_x, n), ("keys_y", keys_y, m)):
         if keys is not None and len(keys) != rows:
-            raise InputError(f"{name} has {len(keys)} labels for {rows} items; give one label an item")
+            raise InputError(f"{name} has {len(keys)} labels for {rows} items; give one label per item")
     if gold is None:
         require(n == m, f"x has {n} items and y has {m}; say which rows match with gold=, or give equally many")
         pairs = torch.arange(n)[:, None].expand(n, 2)
@@ -503,7 +503,7 @@ def induction(
     1.0
     """
     if method not in INDUCTION_METHODS:
-        raise InputError(f"unknown method {method!r}; words are looked for by {' or '.join(INDUCTION_METHODS)}")
+        raise InputError(f"unknown method {method!r}; dictionary induction uses {' or '.join(INDUCTION_METHODS)}")
     vocabularies = cosine_scoring(x, y)
     pairs = right_pairs(len(vocabularies.x), len(vocabularies.y), gold=gold)
     queries, numbers = torch.unique(pairs[:, 0], return_inverse=True)

@@ -229,7 +229,7 @@ def span_f1(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> fl
 
 def _same_length(gold: Sequence[object], guess: Sequence[object], what: str) -> None:
     if len(gold) != len(guess):
-        raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed {what}; they must be as many")
+        raise InputError(f"there are {len(gold):,} gold and {len(guess):,} guessed {what}; there must be equally many")
 
 
 # Answers to questions

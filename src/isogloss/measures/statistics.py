@@ -14,7 +14,7 @@ How an interval is computed depends on what it is taken over:
 
 With three seeds a t interval extends 4.3 standard errors to either side, as it should: three runs say little about a
 fourth. A single seed has no interval. An interval over seeds does not generalise to other sentences, nor one over
-sentences to other runs: `docs/statistics.md` has simulations of how often each covers the value it is taken for.
+sentences to other runs: `docs/statistics.md` has simulations of how often each covers the true value.
 """
 
 import math
@@ -391,7 +391,7 @@ def correlation(x: ArrayLike, y: ArrayLike, *, kind: Kind = "spearman", ordered:
     sides = [np.atleast_2d(np.asarray(curve, dtype=np.float64)) for curve in (x, y)]
     shapes = [side.shape for side in sides]
     if sides[0].ndim != 2 or shapes[0] != shapes[1] or shapes[0][1] < 2:
-        raise InputError(f"curves to correlate must be alike and of two layers or more, not {shapes[0]}, {shapes[1]}")
+        raise InputError(f"curves to correlate need one shape and at least two layers, not {shapes[0]}, {shapes[1]}")
     if not all(np.isfinite(side).all() for side in sides):
         raise InputError("curves to correlate must be finite; leave out layers that were not measured")
     if kind == "spearman":

@@ -84,7 +84,7 @@ def data_dir(option: Source | None = None) -> Path:
         raise InputError(f"no data folder is set; give --data DIR or set the environment variable {VARIABLE}")
     path = Path(folder).expanduser()
     given = f"the data folder {path} (from {'--data' if option else VARIABLE})"
-    require(path.is_dir(), f"{given} is no folder; it should hold one folder a data set")
+    require(path.is_dir(), f"{given} is no folder; it should contain one folder per data set")
     return path
 
 
@@ -323,7 +323,7 @@ def _tagged_sentences(path: Path, problem: Problem) -> Iterator[TaggedSentence]:
         before = ""
         for number, tag in zip(sentence.lines, sentence.tags, strict=True):
             if tag.startswith("I-") and before[1:] != tag[1:]:
-                problem(f"{path}:{number}: {tag} continues nothing; an entity begins with B{tag[1:]}")
+                problem(f"{path}:{number}: {tag} does not continue an entity; an entity begins with B{tag[1:]}")
             before = tag
         yield sentence
 

@@ -118,7 +118,7 @@ class Bitext:
         return Bitext(tuple(corpus.take(rows) for corpus in self.corpora), links, self.name, self.dropped)
 
     def keep(self, rows: Sequence[int]) -> "Bitext":
-        """Like `take`, but the other rows, as unusable ones, are added to `dropped`."""
+        """Like `take`, but the other rows count as unusable and are added to `dropped`."""
         unused = self.rows - len(rows)
         return replace(self.take(rows), dropped=self.dropped + unused) if unused else self
 

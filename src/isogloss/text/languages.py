@@ -104,7 +104,7 @@ def checked_codes(languages: Sequence[str] | None) -> tuple[str, ...] | None:
     twice = sorted({each for each in codes if codes.count(each) > 1})
     if twice:
         raise InputError(
-            f"languages lists {', '.join(twice)} twice: {', '.join(languages)}; a language that stands in a text twice "
-            f"has a number the second time, as in {twice[0]},{plain(twice[0])}2"
+            f"languages lists {', '.join(twice)} twice: {', '.join(languages)}; a second text of a "
+            f"language has a number after the code, as in {twice[0]},{plain(twice[0])}2"
         )
     return codes

@@ -72,7 +72,7 @@ class Prompting:
     """How prompts are built.
 
     pivot: the language whose words are measured beside those of the prompt. most: maximum prompts of a set. shots:
-    examples before each. seed: draws both. askable: whether the words of a prompt can be distinguished.
+    examples before each. seed: of the choice of both. askable: whether the words of a prompt can be distinguished.
     """
 
     pivot: str

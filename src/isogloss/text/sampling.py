@@ -21,7 +21,7 @@ import numpy as np
 
 from isogloss.errors import require
 
-_TURN = 2**64  # a whole turn of the sequence: uint64 wraps around by itself
+_TURN = 2**64  # represents 1: numbers in [0, 1) are uint64, which wraps around by itself
 _STRIDE = 0x9E3779B97F4A7C15  # 2^64 / golden ratio, odd
 _ROUNDS = 4
 

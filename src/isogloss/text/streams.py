@@ -72,7 +72,7 @@ def chunked(
 def pack(tokenizer: Any, texts: Iterable[str], path: Path, *, language: str, total: int = 0) -> Stream:
     """Write paragraphs as token ids to `path` (`.npy`) and their counts beside it (`.json`), completely or not at all.
 
-    Nothing is truncated: a paragraph may be longer than the model's limit. A `[MASK]` or `[SEP]` in the text is text.
+    Nothing is truncated, even beyond the model's limit. A `[MASK]` or `[SEP]` in the text is not a special token.
 
     Args:
         tokenizer: a fast tokenizer of `transformers`.
@@ -110,14 +110,14 @@ def open_stream(path: Path) -> Stream:
         tokens = counts["tokens"]
         ids = np.load(path, mmap_mode="r" if tokens else None).view(np.ndarray)
         if ids.shape != (tokens,) or ids.dtype.kind != "u":
-            raise ValueError(f"its counts speak of {tokens:,} tokens")
+            raise ValueError(f"its file of counts says {tokens:,} tokens")
         return Stream(ids=ids, **counts)
 
 
 UNREADABLE = "does not hold packed text", "pack the text again"
 
 Frame = Sequence[tuple[int, ...]]
-"""The special tokens before and after a text, or before, between and after its two sides; of `borders_of`."""
+"""The special tokens before and after a text, or before, between and after its two sides; see `borders_of`."""
 
 PlainSentences = tuple[np.ndarray, np.ndarray]
 """Concatenated sentences without special tokens: ids (tokens,), and tokens of each, sizes (sentences,)."""
@@ -150,7 +150,7 @@ def texts_of(ids: np.ndarray, frame: Frame, *, length: int, ends: Sequence[int] 
         return borders
     begins, stops = borders = borders[:, borders[1] > borders[0] + 1]
     cuts = np.concatenate([[-1], _behind(ids, ends), [len(ids) + 2]])
-    cuts = cuts[np.append(np.diff(cuts) > 1, True)]  # of "?!", only after the last
+    cuts = cuts[np.append(np.diff(cuts) > 1, True)]  # after "?!", only behind the last mark
     place = np.searchsorted(cuts[1:], (begins + stops) / 2)
     left, right = cuts[place], cuts[place + 1]  # of the middle of the text
     nearest = np.where((left <= begins) | ((right < stops) & (right - stops < begins - left)), right, left)
@@ -292,7 +292,7 @@ def pack_pairs(
 ) -> PairStream:
     """Write pairs as token ids to `path` (`.npy`), with their starts and counts beside it, completely or not at all.
 
-    A `[MASK]` or `[SEP]` in the text is text.
+    A `[MASK]` or `[SEP]` in the text is not a special token.
 
     Args:
         tokenizer: a fast tokenizer of `transformers`.
@@ -340,7 +340,7 @@ def open_pairs(path: Path) -> PairStream:
         begins = np.load(path.with_suffix(".begins.npy"), mmap_mode="r").view(np.ndarray)
         ids = np.load(path, mmap_mode="r" if pairs else None).view(np.ndarray)
         if len(begins) != 2 * pairs + 1 or int(begins[-1]) != len(ids):
-            raise ValueError(f"its counts speak of {pairs:,} pairs")
+            raise ValueError(f"its file of counts says {pairs:,} pairs")
         return PairStream(**counts | {"languages": tuple(counts["languages"])}, ids=ids, begins=begins)
 
 

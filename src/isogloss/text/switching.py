@@ -10,7 +10,7 @@ There are three methods:
 For examples every draw is a function of the seed, the epoch and the example's index, independent of earlier draws and
 of the order in which examples are seen.
 
-Extra anchors ------------- Wu et al. (2020, "Emerging Cross-lingual Structure in Pretrained Language Models", section
+Extra anchors: Wu et al. (2020, "Emerging Cross-lingual Structure in Pretrained Language Models", section
 4.2) ask how much of a multilingual model's alignment comes from anchors, pieces with the same spelling in two
 languages. They add anchors: each word of the text that is in a dictionary is replaced by a translation with probability
 0.3, at most 15% of the words of a batch.

@@ -227,8 +227,8 @@ def read_treebanks(paths: Sequence[Path], languages: Sequence[str]) -> Bitext:
 def read_parses(source: Source, problem: Problem = fail, *, relations: Collection[str] | None = None) -> list[Tree]:
     """Every sentence of a treebank with a complete tree: each word has a head and a relation, and there is one root.
 
-    relations: those of training. A universal relation that is not among them is accepted, although it cannot be
-    predicted; any other, without its subtype, is a problem, and so is every problem of `stream_trees`.
+    relations: those of the training data. A universal relation that is not among them is accepted, although it cannot
+    be predicted; any other relation (without its subtype) is a problem, as is every problem of `stream_trees`.
     """
     path = file_path(source)
     known = None if relations is None else {*relations, *RELATIONS}
@@ -244,7 +244,7 @@ def read_parses(source: Source, problem: Problem = fail, *, relations: Collectio
                 raise BadRow(number, f"the relation {relation!r} is neither universal nor one of those trained on")
         return tree
 
-    return require_rows(_sentences(path, problem, parse), path, "sentence with a whole tree")
+    return require_rows(_sentences(path, problem, parse), path, "sentence with a complete tree")
 
 
 def read_tagged(

@@ -120,10 +120,10 @@ def read_word_vectors(
         if not np.isfinite(vectors[key]).all():
             raise InputError(f"{path}:{number}: a number of this vector is not finite")
     declared = int(head[0]) if counted else 0
-    ends = f"{path}:{number}: the file ends here, after {number - 1:,} words, and says {declared:,}"
+    ends = f"{path}:{number}: the file ends here, after {number - 1:,} words, but says {declared:,}"
     is_whole = number - 1 >= min(declared, most or declared)
-    require(is_whole, f"{ends} on its first line; it was cut short: fetch it again, or correct that number")
-    require(vectors, f"{path} has a vector of none of the words asked for; check its language")
+    require(is_whole, f"{ends} on its first line; it was cut short: download it again, or correct that number")
+    require(vectors, f"{path} has no vectors of the words that are needed; check its language")
     return list(vectors), np.stack(list(vectors.values()))
 
 

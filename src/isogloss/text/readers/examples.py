@@ -8,8 +8,8 @@ Pairs are in tables, with or without a header, or in JSON lines:
 | a table with a header (SNLI, MultiNLI, SICK, XNLI) | a name of each row of `COLUMNS`; others are ignored |
 | JSON lines (OCNLI, SNLI) | the same names |
 
-Quotation marks are text, except in a table that Python's `csv` wrote, as XTREME's preparation of XNLI does: where each
-cell with a quotation mark is in quotes, with those inside doubled, they are undone.
+Quotation marks are part of the text, except in a table written by Python's `csv`, as in XTREME's preparation of XNLI:
+if every cell that has quotation marks is in quotes, with those inside doubled, the quoting is removed.
 
 Labels are compared in lower case, and `contradictory` is read as `contradiction`. A label of `-` means that the
 annotators did not agree: such pairs have no gold label, are not in published scores, and are skipped here.
@@ -117,7 +117,7 @@ def pair_rows(source: Source, problem: Problem = fail, **chosen: str) -> Iterato
 def _is_quoted(path: Path) -> bool:
     """Whether a table has quotation marks, and each cell that has one is in quotes, with others inside, all doubled.
 
-    `csv` writes no other quotes. In a whole file of text as it is, some quotation mark stands elsewhere.
+    `csv` writes quotation marks only in this way. In a file that was not written by it, some are elsewhere.
     """
     texts = (line for _, line in lines.stream_lines(path, lambda _: None) if '"' in line)
     cells = (cell for line in texts for cell in line.split("\t") if '"' in cell)
@@ -201,7 +201,7 @@ def question_rows(source: Source, problem: Problem = fail) -> Iterator[FileRow]:
                     hint = "it is not in its context" if at < 0 else f"its context has it at {at}"
                     raise ValueError(f"the answer {text!r} does not begin at character {start}: {hint}")
             if identifier in seen:
-                raise ValueError("this id was there before")
+                raise ValueError("this id has occurred before")
             seen.add(identifier)
             texts, starts = zip(*answers, strict=True)
             question = Question(identifier, asked, context, texts, starts)
@@ -221,7 +221,7 @@ def _answers(given: Any) -> list[tuple[str, int]]:
         rows = given if isinstance(given, list) else []
         pairs = [(row.get("text"), row.get("answer_start")) if isinstance(row, dict) else (0, 0) for row in rows]
     if not pairs:
-        raise ValueError("there is no answer; questions without one are not asked here")
+        raise ValueError("there is no answer; questions without an answer are not supported")
     for text, start in pairs:
         if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool) or not text.strip():
             raise ValueError("an answer has no text or no start")

@@ -101,8 +101,8 @@ def usable_lines(source: Source, problem: Problem) -> Iterator[tuple[int, str | 
             for number, raw in enumerate(iter(partial(file.readline, LONGEST), b""), start=1):
                 left -= len(raw)
                 if len(raw) == LONGEST or left < 0:
-                    what = "a line of more than 64 MB" if left >= 0 else f"it unpacks to {EXPANSION} times its size"
-                    problem(f"{path}:{number}: {what}, which no text does; check where it comes from")
+                    what = "has a line of more than 64 MB" if left >= 0 else f"unpacks to {EXPANSION} times its size"
+                    problem(f"{path}:{number}: the file {what}, so it is hardly text; check where it comes from")
                     return
                 line = None
                 try:
@@ -215,7 +215,7 @@ def header(cells: Sequence[str]) -> list[str | None] | None:
 
 
 def file_header(source: Source, cells: Sequence[str]) -> list[str | None] | None:
-    """`header` of a file's first row; None where its name tells as many languages as there are cells, but others.
+    """`header` of a file's first row; None if the file's name gives equally many languages, but different ones.
 
     Short words look like codes: in `qgis.en-nl.tsv` a first row of `No` and `Ne` is text.
     """
@@ -352,7 +352,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
         )
     if known is None and len(cells) == 1:
         raise InputError(
-            f"{path}:1: there is no tab on the first line; a bitext is one file a language, or one table with a "
+            f"{path}:1: there is no tab on the first line; a bitext is one file per language, or a table with a "
             "header of languages such as en<TAB>nl"
         )
     if known is None:
@@ -362,7 +362,7 @@ def open_table(path: Path, languages: Sequence[str] | None = None) -> ParallelTa
         raise InputError(
             f"{path}:1: the first line is no header of language codes, it has {len(cells)} cells and {given}; "
             f"put a header such as {'<TAB>'.join([*named, *rest])} on line 1 (columns that begin with # are not "
-            "read), name the file like x.en-nl.tsv, or give one language a column"
+            "read), name the file like x.en-nl.tsv, or give one language per column"
         )
     if {cell.strip().lower() for cell in cells} <= HEADINGS | {language_name(each).lower() for each in known}:
         raise InputError(

@@ -101,7 +101,7 @@ def read_bitexts(
             separated by spaces, as in such files, unless the text has its own words.
     """
     wanted = checked_codes(languages)
-    require(paths, "no bitext was given; name one file a language, a table or a folder")
+    require(paths, "no bitext was given; name one file per language, a table or a folder")
     first = str(paths[0])
     on_hub = first.startswith(lines.HUB)
     if on_hub or Path(first).is_dir():
@@ -118,10 +118,10 @@ def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> Para
     by_name = [lines.language_of(file) for file in files]
     named = languages or by_name
     counts = f"{len(files)} files but {len(named)} languages ({', '.join(languages or ())})"
-    require(len(named) == len(files), f"{counts}: give one a file")
+    require(len(named) == len(files), f"{counts}: give one language per file")
     unclear = ", ".join(file.name for file, language in zip(files, named, strict=True) if language is None)
     require(not unclear, f"the language of {unclear} does not show in the name; give the languages, such as en,nl")
-    if None not in by_name and by_name != list(named) and {*by_name} == {*named}:  # they would be exchanged
+    if None not in by_name and by_name != list(named) and {*by_name} == {*named}:  # same languages, wrong order
         raise InputError(
             f"{', '.join(map(str, files))}: by their names these are {', '.join(map(str, by_name))}, and they "
             f"were given as {', '.join(map(str, named))}; change the order of the files or of the languages"
@@ -151,7 +151,7 @@ def _read(text: ParallelTable, languages: Sequence[str] | None = None, links: Li
     if links is not None:
         if not isinstance(links, Mapping):
             if len(bitext.languages) != 2:
-                raise InputError(f"{links}: one file of links joins two languages, here are {len(bitext.languages)}")
+                raise InputError(f"{links}: a file of links is for two languages, but here are {len(bitext.languages)}")
             links = {(bitext.languages[0], bitext.languages[1]): links}
         # Links refer to the file's rows, so they are attached before rows with an empty side are left out.
         corpora = []
