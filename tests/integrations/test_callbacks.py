@@ -220,6 +220,9 @@ def test_a_resumed_training_ends_with_the_same_weights_rows_and_start(tmp_path, 
         ]
         assert places == [{name: one.get(name) for name in places[0]} for one in theirs]
     assert [one for one in later_rows if one["step"] > 4] == [one for one in rows if one["step"] > 4]
+    results = {"low", "high", "floor", "n", "parts"}
+    assert not any(results & set(one) for one in [*later_rows, *later_distances] if one["step"] <= 4)
+    assert any("parts" in one for one in later_distances)
 
 
 def scripted(monkeypatch, values):

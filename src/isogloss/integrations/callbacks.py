@@ -37,7 +37,7 @@ from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import Memory, balance_of, select_by, stop_after
 from isogloss.vectors.extract import check_corpus
 
-RESULTS = ("value", "low", "high", "floor", "n")  # the results in a reading; its other entries are coordinates
+RESULTS = ("value", "low", "high", "floor", "n", "parts")  # results in a reading; other entries are coordinates
 OTHERS = "others"
 SHARE = 1 / 16  # sentences of all readings / training sentences; reading one costs at most a third of training on it
 FEWEST = 16  # minimum number of sentences of each corpus in a reading

@@ -216,7 +216,8 @@ def _on_the_host(chunks: Iterator[Tensor], count: int | None) -> Tensor:
     with ThreadPoolExecutor(1) as thread:
         for values in chunks:
             layers, items, width = values.shape
-            done, host = sum(part.shape[1] for part in parts), {"dtype": values.dtype, "device": "cpu"}
+            host: dict[str, Any] = {"dtype": values.dtype, "device": "cpu"}
+            done = sum(part.shape[1] for part in parts)
             if count is not None and not parts:
                 whole = torch.empty((layers, count, width), **host)
             parts.append(torch.empty(values.shape, **host) if count is None else whole[:, done : done + items])
