@@ -168,7 +168,7 @@ def test_a_run_of_cka_alone_has_tables_figures_and_a_page(tiny, tmp_path):
     names = {path.stem for path in write_figures(tmp_path / "run", tmp_path / "run" / "figures")}
     assert {name.rpartition("-")[0].partition("-qaa-qab")[0] for name in names} == {"alike"} and len(names) == 1
     page = page_of(tmp_path / "run")
-    assert "How alike the two spaces are, by layer" in page and "as printed, not centred" in page
+    assert "How alike the two spaces are, by layer" in page and "biased, not centred" in page
     assert "Before any map the two spaces" in page and '"name":"alike-qaa-qab' in page
 
 
@@ -338,7 +338,7 @@ def test_the_page_has_the_scores_and_counts_no_language_called_others(tmp_path):
     page = write_page([tmp_path / "run"], tmp_path / "page.html", figures=False).read_text(encoding="utf-8")
     assert "Scores, by plan and language" in page and page.count('"name":"transfer-nli"') == 1
     assert "English, German, Dutch. Text:" in page and "<dt>languages</dt><dd>3</dd>" in page
-    assert "what is lost on the way" in page  # the gap is explained
+    assert "what is lost in transfer" in page  # the gap is explained
 
 
 def test_models_of_one_table_have_figures_of_their_own(tmp_path):

@@ -52,8 +52,8 @@ SidePairs = Sequence[tuple[int, int]]
 @_kornblith(
     "cka",
     "CKA",
-    "Do the two languages arrange the same sentences in the same way, seen as a whole cloud? 1 is the same "
-    "arrangement (up to a turn and a change of size), 0 is what unrelated sentences give.",
+    "How similarly the two languages arrange the same sentences in space: 1 is the same arrangement up to rotation "
+    "and scale, 0 is the value of unrelated sentences.",
     axis=(0.0, 1.0),
     range=(-1.0, 1.0),
 )
@@ -76,9 +76,9 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
 
 @_kornblith(
     "cka_biased",
-    "CKA as printed, centred",
-    "As CKA, by the formula papers print. It lies above 0 for unrelated sentences too, the more so the "
-    "fewer there are: read it against its chance.",
+    "Biased CKA, centred",
+    "CKA by the formula that most papers use. It is above 0 for unrelated sentences, too, and more so the fewer there "
+    "are: compare it with the chance level.",
     range=(0.0, 1.0),
 )
 def cka_biased(x: Tensor, y: Tensor) -> float:
@@ -88,9 +88,9 @@ def cka_biased(x: Tensor, y: Tensor) -> float:
 
 @measure(
     "cka_uncentred",
-    title="CKA as printed, not centred",
-    explanation="The printed formula on vectors as they are. Where all sentences point the same way it is near 1 "
-    "whatever they say: read it against its chance.",
+    title="Biased CKA, not centred",
+    explanation="The biased formula without centring. If all vectors point in similar directions, it is near 1 "
+    "whatever the sentences say: compare it with the chance level.",
     higher_is_better=True,
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "permutation of items", "symmetric"),
@@ -112,8 +112,8 @@ def cka_uncentred(x: Tensor, y: Tensor) -> float:
 @_kornblith(
     "cka_rbf",
     "CKA with Gaussian kernels",
-    "As CKA, but near neighbours count more than far ones. It lies high for unrelated sentences too: read "
-    "it against its chance.",
+    "CKA in which near neighbours count more than distant ones. It is high for unrelated sentences, too: compare it "
+    "with the chance level.",
     range=(-1.0, 1.0),
 )
 def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True) -> float:
@@ -132,7 +132,7 @@ def cka_rbf(x: Tensor, y: Tensor, *, bandwidth: float = 1.0, biased: bool = True
 @measure(
     "cka_minibatch",
     title="CKA from batches",
-    explanation="As CKA, from small batches of sentences.",
+    explanation="CKA computed from small batches of sentences.",
     higher_is_better=True,
     range=(-1.0, 1.0),
     # The items of a batch depend on their order, so permuting the items changes the value.

@@ -25,8 +25,9 @@ _neutral = partial(measure, higher_is_better=False, neutral=True)  # lower is se
 @_neutral(
     "l2_drift",
     title="L2 distance",
-    explanation="How far a word's vector lies from the same word's in the other model, or in this one at its start. "
-    "Models that were trained apart may hold the same arrangement turned another way, and be far apart all the same.",
+    explanation="The Euclidean distance between the vectors of the same word in two models, or in one model before "
+    "and after training. Models that were trained separately can be far apart even if one space is a rotation of the "
+    "other.",
     range=(0.0, float("inf")),
     invariances=("joint rotation", "joint shift", "permutation of items", "symmetric"),
     paper="Hussain & Dudev 2020",
@@ -51,7 +52,8 @@ def l2_distances(x: Tensor, y: Tensor) -> Tensor:
 @_neutral(
     "cosine_drift",
     title="Cosine distance",
-    explanation="As the distance, but only by direction: 0 is the same direction, 1 none in common.",
+    explanation="The cosine distance between the vectors of the same word in two models, or in one model before and "
+    "after training: 0 is the same direction, 1 a right angle.",
     range=(0.0, 2.0),
     invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
     paper="Hussain & Dudev 2020",
@@ -76,8 +78,8 @@ def cosine_distances(x: Tensor, y: Tensor) -> Tensor:
 @_neutral(
     "anisotropy",
     title="Anisotropy",
-    explanation="How far all sentences of a language point the same way. Near 1 they lie in a narrow cone, where raw "
-    "cosines say little; near 0 they spread in every direction. Neither end is better in itself.",
+    explanation="How similar the directions of all sentences of a language are. Near 1 they lie in a narrow cone, in "
+    "which raw cosines distinguish little; near 0 they point in all directions. Neither is better in itself.",
     range=(-1.0, 1.0),
     invariances=("rotation", "scale", "permutation of items"),
     paper="Ethayarajh 2019, How Contextual are Contextualized Word Representations?",
@@ -100,8 +102,8 @@ def anisotropy(x: Tensor) -> float:
 @measure(
     "anc",
     title="Neuron-wise correlation",
-    explanation="Does one and the same neuron rise and fall with the same sentences in both languages? The correlation "
-    "of its values, averaged over neurons: 1 is the same coordinates throughout, 0 is what unrelated sentences give.",
+    explanation="The correlation of a neuron's values for the same sentences in two languages, averaged over neurons: "
+    "1 if every neuron responds in the same way, 0 is the value of unrelated sentences.",
     higher_is_better=True,
     range=(-1.0, 1.0),
     axis=(0.0, 1.0),
@@ -143,8 +145,8 @@ def _mean_correlation(xy: Tensor, xx: Tensor, yy: Tensor) -> float:
 @measure(
     "separability",
     title="Separability of languages",
-    explanation="Can a sentence's language be told from which language's mean lies nearer? 1 is always, 0.5 is what "
-    "guessing gives: languages that lie on one another. Neither end is better in itself.",
+    explanation="How often the language of a sentence can be told by which language's mean is nearer: 1 is always, "
+    "0.5 is guessing, so the languages overlap. Neither is better in itself.",
     neutral=True,
     range=(0.0, 1.0),
     invariances=("joint rotation", "joint shift", "permutation of items", "symmetric"),
@@ -178,7 +180,8 @@ def separability_interval(x: Tensor, y: Tensor) -> Interval:
 @measure(
     "neighbourhood_overlap",
     title="Overlap of neighbourhoods",
-    explanation="Which share of the items nearest to an item in one space are also nearest to it in the other.",
+    explanation="The share of an item's nearest neighbours in one space that are also among its nearest neighbours in "
+    "the other.",
     higher_is_better=True,
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "permutation of items", "symmetric"),
@@ -225,8 +228,8 @@ def _equally_wide(x: Tensor, y: Tensor, why: str, *, at_least: int = 1) -> tuple
 @_neutral(
     "procrustes_distance",
     title="Distance after Procrustes",
-    explanation="What is left of the distance when one model's words are turned onto the other's as well as can be: 0 "
-    "is the same arrangement. Chance is what shuffled words leave.",
+    explanation="The distance between the same words in two models that remains after the best rotation and scaling: "
+    "0 is the same arrangement. The chance level is that of shuffled words.",
     range=(0.0, 1.0),
     invariances=("rotation", "scale", "shift", "permutation of items", "symmetric"),
     paper="Gower 1975, Generalized Procrustes Analysis; Schonemann 1966",

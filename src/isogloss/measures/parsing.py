@@ -136,7 +136,9 @@ def universal(relation: str) -> str:
     return relation.partition(":")[0]
 
 
-@score("uas", "Unlabelled attachment", "The share of words with the right head.", paper="Zeman et al. 2018, CoNLL 2018")
+@score(
+    "uas", "Unlabelled attachment", "The share of words with the correct head.", paper="Zeman et al. 2018, CoNLL 2018"
+)
 def uas(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True) -> float:
     """Unlabelled attachment score, see `attachment`; NaN without words."""
     return float(share(attachment(gold, guess, punctuation=punctuation).sum(0)[1:]))
@@ -145,7 +147,7 @@ def uas(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True) 
 @score(
     "las",
     "Labelled attachment",
-    "The share of words with the right head and the right relation to it.",
+    "The share of words with the correct head and the correct relation to it.",
     paper="Zeman et al. 2018, CoNLL 2018",
 )
 def las(gold: Sequence[Any], guess: Sequence[Any], *, punctuation: bool = True, subtypes: bool = False) -> float:

@@ -63,8 +63,8 @@ class Likelihood(Sums):
 @measure(
     "perplexity",
     title="Held-out perplexity",
-    explanation="How surprised the model is by words of text it never learns from, hidden or next ones, the same each "
-    "time. Read each language against itself: a Chinese character says more than a letter.",
+    explanation="How uncertain the model is about tokens of held-out text, masked or next ones, the same at every "
+    "step. Compare each language only with itself: a Chinese character says more than a letter.",
     logarithmic=True,
     higher_is_better=False,
     range=(1.0, math.inf),
@@ -121,9 +121,9 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
 @measure(
     "bits_per_byte",
     title="Bits per byte",
-    explanation="How many bits the language model spends on a byte of the text, which does not depend on how a "
-    "vocabulary cuts it. Decoders: the likelihood of all tokens. Masked models: the surprise of masked tokens, which "
-    "is no likelihood of the text; compare it with that of masked models alone.",
+    explanation="The bits that the language model needs for a byte of text, which can be compared between "
+    "vocabularies. Decoders: the likelihood of all tokens. Masked models: the cross-entropy of masked tokens, which "
+    "is not a likelihood of the text; compare it only with that of other masked models.",
     higher_is_better=False,
     range=(0.0, math.inf),
     takes="other",

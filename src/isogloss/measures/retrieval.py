@@ -387,16 +387,15 @@ for _name, _title, _explanation in (
     (
         "p@1",
         "Retrieval P@1",
-        "Take a sentence in one language and look for the nearest sentence of the other: how often is that its "
-        "translation?",
+        "How often the nearest sentence in the other language is the translation.",
     ),
-    ("p@5", "Retrieval P@5", "As P@1, but the translation may be among the nearest five."),
-    ("p@10", "Retrieval P@10", "As P@1, but the translation may be among the nearest ten."),
+    ("p@5", "Retrieval P@5", "How often the translation is among the five nearest sentences in the other language."),
+    ("p@10", "Retrieval P@10", "How often the translation is among the ten nearest sentences in the other language."),
     (
         "mrr",
         "Mean reciprocal rank",
-        "The translation's place in the list of nearest sentences, turned into a score: first place counts 1, second "
-        "1/2, third 1/3.",
+        "The mean of 1/rank of the translation among the sentences of the other language, by similarity: 1 if it is "
+        "always the first, 1/2 if always the second.",
     ),
 ):
     measure(  # one number of `retrieval`: the mean of both directions, by cosine
@@ -414,7 +413,7 @@ for _name, _title, _explanation in (
 @measure(
     "mexa",
     "MEXA",
-    "How often is a sentence's translation its nearest neighbour, seen from both sides at once?",
+    "How often a sentence and its translation are each other's nearest neighbours.",
     higher_is_better=True,
     range=(0.0, 1.0),
     invariances=("scale", "joint rotation", "permutation of items", "symmetric"),
@@ -445,8 +444,8 @@ def both_ways(there: Retrieval, back: Retrieval) -> Interval:
 @measure(
     "xsim",
     "xSIM",
-    "The share of sentences whose translation is not found first, where sentences that are near to everything are "
-    "held back.",
+    "The share of sentences whose translation is not the nearest, by a score that lowers the similarity of sentences "
+    "that are near to many others.",
     higher_is_better=False,
     range=(0.0, 1.0),
     invariances=("scale", "joint rotation", "permutation of items"),

@@ -143,7 +143,7 @@ def resampled(score: Score, seed: int, *, draws: int = DRAWS) -> np.ndarray:
 # Labels and spans
 
 
-@score("accuracy", "Accuracy", "The share of answers that are right: labels of pairs, or tags of words.")
+@score("accuracy", "Accuracy", "The share of correct answers: labels of pairs, or tags of words.")
 def accuracy(gold: Sequence[Hashable], guess: Sequence[Hashable]) -> float:
     """Share of the items whose predicted label is the gold one.
 
@@ -214,8 +214,8 @@ def span_counts(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -
 @score(
     "span_f1",
     "F1 of spans",
-    "How well the named spans are found: a span counts if its words and its type are right; false ones "
-    "cost as much as missed ones.",
+    "How well named entities are found, the harmonic mean of precision and recall: an entity is correct if its words "
+    "and its type are correct.",
     paper="Tjong Kim Sang and De Meulder 2003, Introduction to the CoNLL-2003 Shared Task",
 )
 def span_f1(gold: Sequence[Sequence[str]], guess: Sequence[Sequence[str]]) -> float:
@@ -257,7 +257,7 @@ def normalise_answer(text: str, language: str = "en") -> str:
 @score(
     "exact_match",
     "Exact match",
-    "The share of answers that are right to the letter.",
+    "The share of answers that are identical to a gold answer.",
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
 )
 def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
@@ -274,7 +274,8 @@ def exact_match(gold: Sequence[str], guess: str, *, language: str = "en") -> flo
 @score(
     "answer_f1",
     "F1 of answers",
-    "How many words the answer shares with the right one, on average; words too many cost as much as missing ones.",
+    "The overlap of words between the answer and the gold answer, averaged over questions: the harmonic mean of "
+    "precision and recall.",
     paper="Rajpurkar et al. 2016; Lewis et al. 2020, MLQA",
 )
 def answer_f1(gold: Sequence[str], guess: str, *, language: str = "en") -> float:
