@@ -270,7 +270,7 @@ def test_dictionaries_are_recorded_and_what_they_know_is_told(tiny, nli, lexicon
     sets = read(nli)
     words = [word for one in sets.train.examples for word in f"{one.first} {one.second}".replace("?", " ?").split()]
     share = sum(word in NEXT for word in words) / len(words)
-    assert f"{share:.0%} of the words of train (qaa), signs included, are in qaa-qab.txt" in facts["notes"]
+    assert f"{share:.0%} of the words of train (qaa), punctuation included, are in qaa-qab.txt" in facts["notes"]
     with pytest.raises(ig.InputError, match=r"none of the \d+ words of train \(qaa\) that were looked up is in "):
         dictionary_note(sets, Switching(words=0.5, dictionary={"nothing": {"qab": ["x"]}}))
     ig.transfer(tiny("bert"), **given | {"switch_words": 0.0}, out=tmp_path / "none")
@@ -389,7 +389,7 @@ def test_a_mistake_is_one_sentence_and_leaves_no_folder(change, sentence, tiny, 
 def test_a_task_without_two_segments_is_refused(name, tiny, tmp_path, lexicon):
     sets = write_sets(tmp_path / "data", name)
     for change in ({"translated": sets["train"]}, {"switch": 0.5}, {"lexicon": lexicon, "switch_words": 0.5}):
-        with pytest.raises(ig.InputError, match=f"two segments of text, nli and qa; {name} has words with labels"):
+        with pytest.raises(ig.InputError, match=f"two segments of text, nli and qa; {name} labels single words"):
             ig.transfer(tiny("bert"), **sets, **SMALL, **change)
 
 

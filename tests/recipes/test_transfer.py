@@ -183,7 +183,7 @@ def test_a_test_set_that_is_trained_on_is_told(tiny, sets, tmp_path):
     learned.write_bytes(sets["train"]["qaa"].read_bytes())
     ig.transfer(tiny("bert"), **{**sets, "test": {**sets["test"], "qaa": learned}}, **SMALL, out=tmp_path / "run")
     notes = read_facts(tmp_path / "run")["notes"]
-    assert notes == ["another-name (qaa) is trained on, too: its scores say what was learned by heart"]
+    assert notes == ["another-name (qaa) is also trained on: its scores show what the model has memorised"]
 
 
 @pytest.mark.parametrize("plan", ["freeze:-1", "lora:2"])
@@ -241,9 +241,9 @@ def test_the_command_tells_what_is_left_elsewhere(tiny, sets, tmp_path):
 MISTAKES = [
     ({"task": "chess"}, "--task 'chess' is not known; choose nli, nli-mean, parsing, qa, pos, ner"),
     ({"plans": "freeze:9"}, "the plan freeze:9 asks for 9 blocks in freeze"),
-    ({"rate": "fast"}, "--rate takes numbers above 0 with commas"),
-    ({"rate": "1e-3,0.001"}, "none of them twice, as in 2e-5,5e-5, not '1e-3,0.001'"),
-    ({"rate": "0"}, "--rate takes numbers above 0"),
+    ({"rate": "fast"}, "--rate takes different numbers above 0"),
+    ({"rate": "1e-3,0.001"}, "separated by commas, as in 2e-5,5e-5, not '1e-3,0.001'"),
+    ({"rate": "0"}, "--rate takes different numbers above 0"),
     ({"rate": "1e-3,-1"}, "not '1e-3,-1'"),
     ({"rate": "inf"}, "not 'inf'"),
     ({"epochs": 0}, "--epochs must be at least 1"),
@@ -271,8 +271,8 @@ def test_sets_that_do_not_fit_together_are_refused(tiny, sets, tmp_path):
     path = sets["test"]["qab"]
     assert "--dev has no set of qaa" in sentence(dev={"qab": path})
     assert "--test has no set of qaa" in sentence(test={"qab": path})
-    assert "--dev has a set of qac, which --test has not" in sentence(dev={**sets["dev"], "qac": path})
-    assert "--train is one language" in sentence(train={"qaa": path, "qab": path})
+    assert "--dev has a set of qac, but --test has none" in sentence(dev={**sets["dev"], "qac": path})
+    assert "--train takes one language" in sentence(train={"qaa": path, "qab": path})
     assert "two sets of qab are called test-qab" in sentence(test=[f"qaa={sets['test']['qaa']}", *[f"qab={path}"] * 2])
     assert "does not exist" in sentence(test={**sets["test"], "qab": tmp_path / "none.tsv"})
     empty = tmp_path / "empty.tsv"
@@ -375,23 +375,23 @@ def test_target_models_that_cannot_be_used_are_one_sentence(tiny, source_dev, tm
     for options, part in (
         (
             {"target_models": {"qac": first}},
-            "--target-models qac: it is for a language of --test that is not",
+            "--target-models qac: give a language of --test other than",
         ),
-        ({"target_models": {"qaa": first}}, "--target-models qaa: it is for a language of --test"),
+        ({"target_models": {"qaa": first}}, "--target-models qaa: give a language of --test"),
         ({"target_models": {"qab": tmp_path}}, "is no model"),
         (
             {"target_models": {"qab": tiny("distilbert")}, "plans": "reinit:1-1+freeze:1"},
             "freeze:1 changes frozen layers",
         ),
         ({"target_models": {"qab": first}, "plans": "unfreeze:1/epoch"}, "changes frozen layers"),
-        ({"target_models": {"qab": tmp_path / "larger"}}, "with embeddings of its own they must be frozen"),
+        ({"target_models": {"qab": tmp_path / "larger"}}, "different embeddings must be frozen"),
     ):
         with pytest.raises(ig.InputError, match=re.escape(part)):
             ig.transfer(first, **{**source_dev, **OPTIONS, **options})
     pairs = write_sets(tmp_path / "pairs", "nli")
     with pytest.raises(
         ig.InputError,
-        match="--test that is not trained on, as qaa, qab is",
+        match="--test other than those trained on, qaa, qab",
     ):
         ig.transfer(first, **pairs, **OPTIONS, target_models={"qab": first}, translated={"qab": pairs["train"]["qaa"]})
     with pytest.raises(ig.InputError, match="--bitext compares languages in one model"):
@@ -412,7 +412,7 @@ def test_a_decoder_learns_a_task_at_the_end_of_what_it_reads(task, family, tiny,
 @pytest.mark.parametrize("task", ["parsing", "qa"])
 def test_tasks_that_read_a_first_token_are_for_encoders(task, tiny, tmp_path):
     given = write_sets(tmp_path / "data", task)
-    with pytest.raises(ig.InputError, match=f"whose first token has seen nothing of the text, and --task {task} reads"):
+    with pytest.raises(ig.InputError, match=f"whose first token attends to no other, and --task {task} needs"):
         ig.transfer(tiny("llama"), **given, **SMALL)
 
 

@@ -137,11 +137,11 @@ def test_a_source_without_parallel_text_is_said(tiny, tmp_path):
     ("bitext", "batches", "part"),
     [
         ([TEXT, TEXT], {"shifted": False, "size": 0}, "holds 2 parallel texts"),
-        ([TEXT], {"shifted": True, "size": 25}, "has 24 sentences; comparing languages so takes at least 28"),
+        ([TEXT], {"shifted": True, "size": 25}, "has 24 sentences; comparing languages needs at least 28"),
         (
             [TEXT.take(range(9))],
             {"shifted": False, "size": 0},
-            "has 9 sentences; comparing languages so takes at least 16",
+            "has 9 sentences; comparing languages needs at least 16",
         ),
     ],
 )

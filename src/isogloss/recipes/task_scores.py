@@ -1,19 +1,19 @@
-"""From the answers of every model in training to what a run of a task reports: the chosen model's scores, and the gaps.
+"""Scores of a model during training, selection of the best model, and the rows of results: its scores and gaps.
 
-Whenever a model in training is scored, the counts of every example are written to a file. When a plan's trainings are
-done, the step and the learning rate with the best main score on the source's development set are chosen, and the scores
-of that one model on every test set are the result. The oracle chooses for each target language by that language's own
-development set: an upper bound that zero-shot transfer does not have (Keung et al. 2020), so it is reported apart.
+Every evaluation during training writes the score counts of each example to a file. When all training runs of a plan are
+finished, the step and the learning rate with the best main score on the source's development set are selected, and the
+scores of that one model on every test set are the result. The oracle selects a model for each target language on that
+language's development set: an upper bound, impossible in zero-shot transfer (Keung et al. 2020), reported separately.
 
     gap           source - target, of the main score in the same model (lower is better)
     relative_gap  (source - target) / source
 
-Every score has the floor that the chosen model's shuffled answers give (`isogloss.tasks.task.chance_floors`).
+The floor of a score is that of the model's shuffled answers (`isogloss.tasks.task.chance_floors`).
 
-Intervals are bootstrap percentiles over examples; over seeds they are Student's t of the mean. Test sets with equally
-many examples are drawn together, number by number: where they are translations of each other, what is hard in one is
-hard in the other, and their difference varies less than that of independent sets. Where they are not, a number means
-nothing in the other set, and drawing together is drawing independently.
+Intervals over examples are bootstrap percentiles; those over seeds are Student's t intervals of the mean. Test sets
+with equally many examples are resampled with the same example numbers. If they are translations of each other, the same
+examples are hard in both, so their difference varies less than that of independent sets. If they are not, equal numbers
+mean nothing, and the result is the same as that of independent resampling.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ FLOOR = "floor"
 DAMAGED = "holds no scores", "remove the folder of this training, and --resume trains it again"
 
 Scores = Sequence[Mapping[str, Score]]
-"""The scores of one model: by name, for every set of `TaskSets.scored`."""
+"""The scores of one model: for every set of `TaskSets.scored`, each score by its name."""
 
 
 # --- one model -------------------------------------------------------------------------------------------------------
@@ -58,14 +58,14 @@ def score_sets(
     prefixes: Sequence[Prefix | None],
     dtype: torch.dtype | None,
 ) -> Scores:
-    """The scores of a model on sets, each with the floor of its shuffled answers."""
-    every = []
-    for task_set, part, prefix in zip(task_sets, items, prefixes, strict=True):
-        given = predict(model, task_set.examples, part, prefix=prefix, dtype=dtype)
-        scores = model.task.score(task_set.examples, given, task_set.language)
-        floors = chance_floors(model.task, task_set.examples, given, task_set.language, name=task_set.name)
-        every.append({name: replace(score, floor=floors[name]) for name, score in scores.items()})
-    return every
+    """The scores of a model on several sets, with the chance floor of each score."""
+    all_scores = []
+    for task_set, set_items, prefix in zip(task_sets, items, prefixes, strict=True):
+        answers = predict(model, task_set.examples, set_items, prefix=prefix, dtype=dtype)
+        scores = model.task.score(task_set.examples, answers, task_set.language)
+        floors = chance_floors(model.task, task_set.examples, answers, task_set.language, name=task_set.name)
+        all_scores.append({name: replace(score, floor=floors[name]) for name, score in scores.items()})
+    return all_scores
 
 
 def score_probe(
@@ -79,10 +79,10 @@ def score_probe(
     folder: Path,
     every: int,
 ) -> Probe:
-    """A probe that scores the model in training on every set that is scored, and leaves the counts in its folder."""
+    """A probe that scores the model on all development and test sets, and writes the counts into `folder`."""
 
     def take() -> Iterator[Reading]:
-        if training.step == 0:  # a head that was not trained says nothing
+        if training.step == 0:  # the scores of an untrained head are meaningless
             return
         scores = score_sets(model, sets.scored, items, prefixes=prefixes, dtype=dtype)
         save_scores(folder, training.step, scores)
@@ -95,7 +95,7 @@ def score_probe(
 
 
 def save_scores(folder: Path, step: int, scores: Scores) -> None:
-    """Write the counts of a model's scores below the folder of its training, whole or not at all."""
+    """Write the counts of a model's scores to a file below the folder of its training run, atomically."""
     arrays = {}
     for number, by_name in enumerate(scores):
         for name, score in by_name.items():
@@ -119,12 +119,12 @@ def read_scores(path: Path) -> Scores:
     return [scores[number] for number in range(len(scores))]
 
 
-# --- the choice between models ---------------------------------------------------------------------------------------
+# --- model selection -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ScoredModel:
-    """A model of a training at one step, and its scores."""
+    """A model after `step` updates of a training run with learning rate `rate`, and its scores."""
 
     rate: float
     step: int
@@ -132,25 +132,25 @@ class ScoredModel:
 
 
 def scored_models(folder: Path, rate: float, *, number: int = 1) -> list[ScoredModel]:
-    """The models of a finished training that were scored, in order; a choice between fewer would be another choice."""
+    """The `number` scored models of a finished training run, by step; if one is missing, selection is refused."""
     files = sorted((folder / "counts").glob("*.npz"))
     require(len(files) == number, f"{folder} holds {len(files)} of {number} scored models; {DAMAGED[1]}")
     return [ScoredModel(rate, int(path.stem), read_scores(path)) for path in files]
 
 
 def choose(models: Sequence[ScoredModel], number: int, task: Task) -> ScoredModel:
-    """The model with the best main score on the set of this number; of equals the first."""
+    """The model with the best main score on `TaskSets.scored[number]`; of equal scores, that of the earliest step."""
     sign = 1 if task.higher_is_better else -1
     return max(models, key=lambda model: (sign * model.scores[number][task.main].value, -model.step))
 
 
 def result_rows(models: Sequence[ScoredModel], sets: TaskSets, coordinates: Mapping[str, Any]) -> list[Row]:
-    """The rows of one plan and seed: of the model that source dev chooses, then of the oracle's, if there is one.
+    """The rows of one plan and seed: of the model selected on the source's dev set, and of the oracle, if there is one.
 
     Args:
-        models: Every model of the plan's trainings that was scored.
-        sets: What they were scored on.
-        coordinates: Model, plan, condition, seed and the like.
+        models: Every scored model of the plan's training runs.
+        sets: The sets that they were scored on.
+        coordinates: Columns that all rows share: model, plan, condition, seed and so on.
     """
     best = {language: choose(models, number, sets.task) for number, language in enumerate(sets.dev)}
     rows = list(_test_rows([best[sets.source]] * len(sets.tests), sets, coordinates))
@@ -161,13 +161,13 @@ def result_rows(models: Sequence[ScoredModel], sets: TaskSets, coordinates: Mapp
 
 
 def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates: Mapping[str, Any]) -> Iterator[Row]:
-    """Scores of the model chosen for each test set, where there is one, and what they lose against the source.
+    """Rows of the scores of the model selected for each test set, if there is one, and of the gaps to the source.
 
-    Both scores of a gap come from the same model. The mean over languages is left out unless each has a chosen model.
+    Both scores of a gap come from the same model. The mean over languages needs a selected model for every test set.
     """
     name, main = sets.task.main, dict[int, np.ndarray]()
-    answers: dict[int, dict[str, Any]] = {}  # floor, number of items and coordinates of each main score
-    first = len(sets.dev) + [test.language for test in sets.tests].index(sets.source)  # its first test set
+    about: dict[int, dict[str, Any]] = {}  # floor, number of items and coordinates of each main score
+    first = len(sets.dev) + [test.language for test in sets.tests].index(sets.source)  # the source's first test set
     models = {id(model): model for model in chosen if model is not None}
     sources = {key: _drawn_values(model.scores[first][name]) for key, model in models.items()}
     for number, (test, model) in enumerate(zip(sets.tests, chosen, strict=True)):
@@ -178,23 +178,23 @@ def _test_rows(chosen: Sequence[ScoredModel | None], sets: TaskSets, coordinates
             values = _drawn_values(score)
             yield _interval_row(measure, values, floor=score.floor, n=score.n, **where)
             if measure == name:
-                main[number], answers[number] = values, {**where, "floor": score.floor, "n": score.n}
+                main[number], about[number] = values, {**where, "floor": score.floor, "n": score.n}
         yield row("chosen_step", model.step, **where)
         yield row("chosen_rate", model.rate, **where)
     others = [number for number in main if sets.tests[number].language != sets.source]
-    own = {number: sources[id(chosen[number])] for number in others}
+    source_values = {number: sources[id(chosen[number])] for number in others}
     for number in others:
-        yield from _gap_rows(own[number], main[number], {**answers[number], "floor": None, "unit": name})
+        yield from _gap_rows(source_values[number], main[number], {**about[number], "floor": None, "unit": name})
     if others and None not in chosen:
-        source, mean = (np.mean([values[number] for number in others], axis=0) for values in (own, main))
-        floor = float(np.mean([answers[number]["floor"] for number in others]))
-        where = {**coordinates, "target": OTHERS, "n": sum(answers[number]["n"] for number in others)}
+        source, mean = (np.mean([values[number] for number in others], axis=0) for values in (source_values, main))
+        floor = float(np.mean([about[number]["floor"] for number in others]))
+        where = {**coordinates, "target": OTHERS, "n": sum(about[number]["n"] for number in others)}
         yield _interval_row(name, mean, floor=floor, **where)
         yield from _gap_rows(source, mean, {**where, "unit": name})
 
 
 def _drawn_values(score: Score) -> np.ndarray:
-    """A score, the scores without each part of its examples, and those of its bootstrap draws: (1 + parts + draws,)."""
+    """The score of all examples, then without each part of them, then of bootstrap draws: (1 + parts + draws,)."""
     draws = resampled(score, seed_of(0, "bootstrap", len(score.counts)))
     return np.concatenate([[score.value], left_out(score), draws])
 
@@ -203,7 +203,7 @@ def _gap_rows(source: np.ndarray, target: np.ndarray, where: Mapping[str, Any]) 
     yield _interval_row("gap", source - target, **where)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = (source - target) / source
-        relative[0] = relative[0] if source[0] else np.nan  # no share of nothing
+        relative[0] = relative[0] if source[0] else np.nan  # undefined if the source's score is 0
         relative_row = _interval_row("relative_gap", relative, **where)
     yield relative_row
 

@@ -112,11 +112,11 @@ class TaskSets:
             if each.skipped:
                 rows = "row" if each.skipped == 1 else "rows"
                 notes.append(f"{each.skipped:,} bad {rows} of {each} left out, the first: {each.first_problem}")
-        learned = {digest for each in self.trained for digest in each.hashes}
+        trained_hashes = {digest for each in self.trained for digest in each.hashes}
         return notes + [
-            f"{each} is trained on, too: its scores say what was learned by heart"
+            f"{each} is also trained on: its scores show what the model has memorised"
             for each in self.scored
-            if not learned.isdisjoint(each.hashes)
+            if not trained_hashes.isdisjoint(each.hashes)
         ]
 
 
@@ -136,12 +136,12 @@ def read_sets(task: Task, *, train: Any, dev: Any, test: Any, skip_bad: bool = F
     trained = list(language_entries(train, "train"))
     if len(trained) != 1:
         languages = ", ".join(language for language, _ in trained)
-        raise InputError(f"--train is one language, LANG=FILE[,FILE], not {len(trained)} ({languages})")
+        raise InputError(f"--train takes one language, LANG=FILE[,FILE], not {len(trained)} ({languages})")
     source, files = trained[0]
-    developed, tested = list(language_entries(dev, "dev")), list(language_entries(test, "test"))
-    dev_languages, test_languages = ([language for language, _ in entries] for entries in (developed, tested))
+    dev_entries, test_entries = list(language_entries(dev, "dev")), list(language_entries(test, "test"))
+    dev_languages, test_languages = ([language for language, _ in entries] for entries in (dev_entries, test_entries))
     if source not in dev_languages:
-        raise InputError(f"--dev has no set of {source}, the language of --train, which chooses the model; give one")
+        raise InputError(f"--dev has no set of {source}, the language of --train; give one to select the model on")
     if twice := [language for language in dev_languages if dev_languages.count(language) > 1]:
         raise InputError(f"--dev has {twice[0]} twice; give its files together, {twice[0]}=A,B")
     if source not in test_languages:
@@ -149,17 +149,17 @@ def read_sets(task: Task, *, train: Any, dev: Any, test: Any, skip_bad: bool = F
             f"--test has no set of {source}, the language of --train, to which the others are compared; give one"
         )
     if untested := [language for language in dev_languages if language not in test_languages]:
-        raise InputError(f"--dev has a set of {untested[0]}, which --test has not; give its test set or leave it out")
+        raise InputError(f"--dev has a set of {untested[0]}, but --test has none; give its test set or leave it out")
     first = _read_set(task, source, files, labels=None, skip_bad=skip_bad)
     labels = task.labels(first.examples)
-    scored = [_read_set(task, *entry, labels=labels, skip_bad=skip_bad) for entry in [*developed, *tested]]
+    scored = [_read_set(task, *entry, labels=labels, skip_bad=skip_bad) for entry in [*dev_entries, *test_entries]]
     names = [(each.language, each.name) for each in scored]
     if repeated := [entry for entry in names if names.count(entry) > 1]:
         language, name = repeated[0]
         raise InputError(
             f"two sets of {language} are called {name}; their scores could not be told apart: rename a file"
         )
-    count = len(developed)
+    count = len(dev_entries)
     return TaskSets(task, first, {each.language: each for each in scored[:count]}, scored[count:], labels)
 
 
@@ -170,7 +170,7 @@ def _read_set(task: Task, language: str, files: Sequence[Path], *, labels: Label
     require(paths, f"no file is named for {language}; give {language}=FILE")
     examples = [example for path in paths for example in task.read(path, language, labels=labels, problem=problem)]
     if not examples:
-        why = f" but bad ones, the first: {problems[0]}" if problems else ""
+        why = f" except bad ones, the first: {problems[0]}" if problems else ""
         raise InputError(f"{_listed(paths)} has no example of the task {task.name}{why}")
     return TaskSet(language, _set_name(paths), examples, tuple(paths), len(problems), problems[0] if problems else "")
 
@@ -290,8 +290,8 @@ def need_segments(task: Task, option: str) -> Segments:
     """The segments of a task; a task without segments is refused."""
     if task.segments is None:
         raise InputError(
-            f"{option} is for tasks whose examples have two segments of text, nli and qa; {task.name} has words with "
-            "labels of their own, which no translation keeps"
+            f"{option} is for tasks whose examples have two segments of text, nli and qa; {task.name} labels single "
+            "words, and a translation has other words"
         )
     return task.segments
 
@@ -305,7 +305,7 @@ def _mismatch(segments: Segments, versions: Sequence[FileRow | None], files: Seq
     for other in others:
         if (first.example is None) != (other.example is None):
             without, rest = (other, first) if other.example is None else (first, other)
-            return f"{without.where}: this row has no gold label, and {rest.where} has one; translations have one label"
+            return f"{without.where}: this row has no gold label, and {rest.where} has one; translations share a label"
         if why := "" if first.example is None else segments.differ(first.example, other.example):
             return f"{other.where}: {why} in {first.where}, whose translation it should be"
     return ""
@@ -341,7 +341,7 @@ def dictionary_note(sets: TaskSets, switching: Switching) -> str:
     names = ", ".join(lexicon.name for lexicon in switching.lexicons)
     unknown = f"none of the {total:,} words of {sets.train} that were looked up is in {names}"
     require(known, f"{unknown}; check the languages of --lexicon")
-    return f"{known / total:.0%} of the words of {sets.train}, signs included, are in {names}"
+    return f"{known / total:.0%} of the words of {sets.train}, punctuation included, are in {names}"
 
 
 def switched_items(
@@ -387,8 +387,8 @@ def switched_examples(sets: TaskSets, switching: Switching, *, seed: int, epoch:
             chance = np.random.default_rng(seed_of(seed, "words", epoch, number))
             how: dict[str, Any] = {"language": sets.source, "share": switching.words, "chance": chance}
             texts = [
-                switch_words(text, switching.dictionary, kept=fixed, **how) if spoken == 0 else Switched(text)
-                for spoken, (text, fixed) in zip(languages, segments.texts(example), strict=True)
+                switch_words(text, switching.dictionary, kept=fixed, **how) if origin == 0 else Switched(text)
+                for origin, (text, fixed) in zip(languages, segments.texts(example), strict=True)
             ]
             example = segments.rebuild(example, texts)
         if example != old:
