@@ -446,7 +446,7 @@ check = ig.stitch.recipe.check
     ("changed", "sentence"),
     [
         ({"layers": "0,7"}, "has layers 0 to 3; --layers asks for 7"),
-        ({"mapping": "raw"}, "--mapping is one map that is fitted"),
+        ({"mapping": "raw"}, "--mapping takes one mapping that is fitted"),
         ({"denormalise": "back"}, "--denormalise takes normalised or recentred or raw, not 'back'"),
         ({"pooling": "last"}, "--pooling takes first or mean, not 'last'"),
         ({"fresh_layers": 0}, "--fresh-layers must be at least 1, not 0"),
@@ -462,13 +462,13 @@ def test_options_that_cannot_be_used(planted, tmp_path, changed, sentence):
 def test_text_that_cannot_be_used(planted, tmp_path):
     first, other, _ = planted
     given = {**write_stitching(tmp_path), **SMALL}
-    with pytest.raises(ig.InputError, match="--bitext is missing: parallel text of qaa and qab"):
+    with pytest.raises(ig.InputError, match="--bitext is missing: give parallel text of qaa and qab"):
         check(first, other=other, **given)
     strange = ig.Bitext((ig.Corpus("qaa", ["a"]), ig.Corpus("qac", ["b"])))
     with pytest.raises(ig.InputError, match="no parallel text of qaa and qab; it has qaa-qac"):
         check(first, strange, other=other, **given)
     alone = {**given, "test": {"qaa": given["test"]["qaa"]}}
-    with pytest.raises(ig.InputError, match="sets of one language besides qaa, the one that is stitched; it has none"):
+    with pytest.raises(ig.InputError, match="sets of exactly one target language besides qaa, the source; it has none"):
         check(first, parallel_text(), other=other, **alone)
     oracle = {**given, "dev": {**given["dev"], "qab": given["train"]["qaa"]}}
     with pytest.raises(ig.InputError, match="--dev takes examples of qaa only"):
@@ -484,19 +484,19 @@ def test_words_that_cannot_be_paired(planted, tmp_path):
     given = {**write_stitching(tmp_path), **SMALL}
     same = ig.Bitext((ig.Corpus("qaa", ["a b"]), ig.Corpus("qab", ["a b"])), {("qaa", "qab"): [[(0, 0), (1, 1)]]})
     check(first, same, other=other, **given)  # only reading the text tells
-    with pytest.raises(ig.InputError, match="has no pair of words to learn a map from"):
+    with pytest.raises(ig.InputError, match="has no word pairs to fit a mapping on"):
         ig.stitch(first, same, other=other, **given, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     beyond = ig.Bitext((ig.Corpus("qaa", ["a b"]), ig.Corpus("qab", ["x y"])), {("qaa", "qab"): [[(0, 5)]]})
-    with pytest.raises(ig.InputError, match="sentence 1: a link points at word 5 of a sentence of 2 words"):
+    with pytest.raises(ig.InputError, match="sentence 1: a link refers to word 5, counted from 0, of a sentence of 2"):
         ig.stitch(first, beyond, other=other, **given)
 
 
 def test_models_that_cannot_be_stitched(planted, tiny, tmp_path):
     given = {**write_stitching(tmp_path), **SMALL}
-    with pytest.raises(ig.InputError, match="is 384 wide and .* 32; layers of one cannot stand on"):
+    with pytest.raises(ig.InputError, match="is 384 wide and .* 32; layers of one cannot run on"):
         check("mini", parallel_text(), other=planted[1], **given)
-    with pytest.raises(ig.InputError, match="is a decoder; stitch cuts encoders"):
+    with pytest.raises(ig.InputError, match="is of kind decoder; stitch takes encoders"):
         check(planted[0], parallel_text(), other=tiny("gpt2"), **given)
 
 

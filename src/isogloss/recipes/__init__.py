@@ -7,7 +7,7 @@ RECIPES = {
     "map": "Map a model: at every layer, how close are translations?",
     "lexicon": "Look words up in another language by their vectors, at every layer.",
     "rotate": "Learn a rotation from parallel sentences, and find the translations of others with it.",
-    "stitch": "Learn a task on one model's lower layers, and ask it of another's through a rotation.",
+    "stitch": "Train a task on one model's lower layers, and test it on another's through a rotation.",
     "drift": "Fine-tune a model on one language and measure what happens to the others.",
     "transfer": "Train a task in one language and test it in others.",
     "align": "Train a model further on parallel text, so that translations get similar vectors.",

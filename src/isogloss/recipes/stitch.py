@@ -1,14 +1,14 @@
-"""`isogloss stitch`: a task learned on top of one model's lower layers, and asked of another's through a rotation.
+"""`isogloss stitch`: train a task on one model's lower layers, and test it on another model's through a rotation.
 
-The lower layers of the source model, frozen, and some fresh layers with a head are trained on the source language. At
-test the lower layers of the target model stand in their place, with a rotation between that was fitted on words in
-context that translate each other (Conneau, Wu et al. 2020, 5.1.2). Every layer to cut at is a training of its own. Its
-task layers are given the target model's states at the same cut in each of these conditions:
+The lower layers of the source model are frozen. New layers and a task head are trained on top of them, in the source
+language. At test time, the hidden states come from the lower layers of the target model, through a rotation that was
+fitted on pairs of words in context that translate each other (Conneau, Wu et al. 2020, 5.1.2). Each cut has a training
+run of its own. The trained layers are given the target model's states at the same cut, in each of these conditions:
 
-    stitched   through the fitted map: W, and means as --denormalise says
-    shifted    means alone: the same with the identity for W (only where the map moves means, --denormalise recentred)
-    unmapped   as they are (as normalised, where the task's layers were trained on normalised states): the control
-    random     the same as stitched with a random rotation for W: what any rotation would give
+    stitched   mapped by the fitted matrix W, with means handled as --denormalise says
+    shifted    the same with the identity as W, so that only means change (only with --denormalise recentred)
+    unmapped   not mapped, but normalised if the trained layers were trained on normalised states: the control
+    random     the same as stitched with a random rotation as W: the score that any rotation would give
 """
 
 import random
@@ -54,44 +54,44 @@ from isogloss.vectors.extract import Pooling, stream
 from isogloss.vectors.store import VectorStore, rereadable
 
 STITCHED, SHIFTED, UNMAPPED, RANDOM = "stitched", "shifted", "unmapped", "random"
-CHUNK_BYTES = 300_000_000  # what the word vectors of one chunk may take
-WORDS = 24  # of a sentence, for that
+CHUNK_BYTES = 300_000_000  # maximum size of the word vectors of one chunk
+WORDS = 24  # assumed number of words in a sentence, to choose the number of sentences in a chunk
 
 
 @recipe
 def stitch(
     model: str | Path = "mini",
     *bitext: Bitext | Corpus,
-    task: Annotated[str, f"what is learned: {', '.join(TASKS)}"],
-    train: Annotated[options.LanguageFile, "examples to train on, LANG=FILE[,FILE]: the source language"],
-    dev: Annotated[options.LanguageFiles, "examples of the source language to choose the epoch by, LANG=FILE"],
+    task: Annotated[str, f"task to train on: {', '.join(TASKS)}"],
+    train: Annotated[options.LanguageFile, "training examples in the source language, LANG=FILE[,FILE]"],
+    dev: Annotated[options.LanguageFiles, "development set in the source language, to select the epoch, LANG=FILE"],
     test: Annotated[
-        options.LanguageFiles, "examples to test on, LANG=FILE[,FILE], once a set: the source's, and the target's"
+        options.LanguageFiles, "test examples in the source and target language, LANG=FILE[,FILE], once per test set"
     ],
     other: Annotated[str | None, "the model that reads the target language; default the same model"] = None,
     layers: options.Layers = None,
-    fresh_layers: Annotated[int, Option("fresh layers between the cut and the head", least=1)] = 4,
+    fresh_layers: Annotated[int, Option("newly initialised layers between the cut and the head", least=1)] = 4,
     mapping: Annotated[
-        str, "the map: procrustes, least-squares or ridge, alone or with +iterative, +centred, +length"
+        str, "mapping to fit: procrustes, least-squares or ridge, alone or with +iterative, +centred or +length"
     ] = "procrustes+iterative",
     denormalise: Annotated[
-        str, Option(f"in which terms mapped states are given: {', '.join(RESTORES)}", choices=RESTORES)
+        str, Option(f"how means are handled in mapped states: {', '.join(RESTORES)}", choices=RESTORES)
     ] = "recentred",
-    word_pairs: Annotated[int, Option("most pairs of words to fit the map on, drawn by seed", least=2)] = 50_000,
-    max_uses: Annotated[int, Option("most pairs that one word type is in", least=1)] = 20,
+    word_pairs: Annotated[int, Option("word pairs to fit the mapping on, at most, drawn by seed", least=2)] = 50_000,
+    max_uses: Annotated[int, Option("maximum number of pairs that a word type may be in", least=1)] = 20,
     aligner: options.Aligner = "ibm2",
-    pooling: Annotated[Literal["first", "mean"], "a word's vector: its first subword, or the mean of all"] = "first",
+    pooling: Annotated[Literal["first", "mean"], "word vector: first subword, or mean of all subwords"] = "first",
     sample: Annotated[
-        int, Option("most sentences of --bitext whose words are a language's space, drawn by seed", least=2)
+        int, Option("sentences of --bitext to compute a language's means from, at most, drawn by seed", least=2)
     ] = 50_000,
-    refine: Annotated[int, Option("rounds of refinement by mutual neighbours among the paired words", least=0)] = 0,
+    refine: Annotated[int, Option("rounds of refinement by mutual nearest neighbours of paired words", least=0)] = 0,
     seeds: training_options.Seeds = 1,
     epochs: training_options.Epochs = 10,
     batch: training_options.Batch = 32,
     rate: training_options.Rate = 5e-5,
     warm_up: training_options.WarmUp = 0.1,
     length: Annotated[
-        int | None, Option("most tokens of an example; default the task's, or the model's if it is less", least=8)
+        int | None, Option("maximum tokens of an example; default the task's, or the model's if it is less", least=8)
     ] = None,
     skip_bad: Annotated[bool, "leave bad rows out and count them"] = False,
     checkpoint: training_options.CheckpointEvery = 1000,
@@ -102,7 +102,7 @@ def stitch(
     out: options.Out = None,
     resume: options.Resume = False,
 ) -> Work:
-    """Learn a task on one model's lower layers, and ask it of another model's through a rotation, layer by layer.
+    """Train a task on one model's lower layers, and test it on another model's through a rotation, at every layer.
 
     Example: isogloss stitch ./english --other ./dutch --task ner --train en=train.tsv --dev en=dev.tsv
     --test en=en.tsv --test nl=nl.tsv --bitext en.txt --bitext nl.txt --languages en,nl
@@ -110,41 +110,41 @@ def stitch(
     training_options.one_process("stitch")
     processor, (mapper, *more) = choose_device(device), parse_mappings(mapping, refine=refine, restore=denormalise)
     if more or not mapper.learns or mapper.normalise not in NORMALISATIONS:
-        raise InputError(f"--mapping is one map that is fitted, such as procrustes+iterative, not {mapping!r}")
+        raise InputError(f"--mapping takes one mapping that is fitted, such as procrustes+iterative, not {mapping!r}")
     half = training_options.half_precision(dtype, processor)
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
-    one_target = f"--test must have sets of one language besides {sets.source}, the one that is stitched; it has"
+    one_target = f"--test must have sets of exactly one target language besides {sets.source}, the source; it has"
     require(len(others) == 1, f"{one_target} {', '.join(others) or 'none'}")
     if len(sets.dev) > 1:
         raise InputError(f"--dev takes examples of {sets.source} only: the epoch is chosen without the target language")
     target = others[0]
-    sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's first
+    sets = replace(sets, tests=sorted(sets.tests, key=lambda test: test.language == target))  # the source's come first
     texts = bitexts_of(bitext)
-    missing = f"--bitext is missing: parallel text of {sets.source} and {target}"
-    require(texts, f"{missing}, from whose words the map is learned")
+    missing = f"--bitext is missing: give parallel text of {sets.source} and {target}"
+    require(texts, f"{missing}, on whose words the mapping is fitted")
     parallel = bitext_with(texts, (sets.source, target), "bitext")
     source = load(model, revision, dtype="float32", device=processor)
     second = source if other is None else load(other, dtype="float32", device=processor)
     for stack in (source, second):
-        require(stack.family.kind == "encoder", f"{stack.name} is a {stack.family.kind}; stitch cuts encoders")
+        require(stack.family.kind == "encoder", f"{stack.name} is of kind {stack.family.kind}; stitch takes encoders")
     widths = f"{source.name} is {source.width} wide and {second.name} {second.width}"
-    apart = "layers of one cannot stand on layers of the other: take models of one width"
-    require(source.width == second.width, f"{widths}; {apart}")
+    advice = "layers of one cannot run on states of the other: choose models of equal width"
+    require(source.width == second.width, f"{widths}; {advice}")
     cuts = shared_layers(source, second, layers)
     tokens = min(source.max_length, second.max_length, length or sets.task.length)
     base = {"model": options.model_name(model), "other_model": None if other is None else options.model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
-        # The map leads from the target's space to the one the task is learned in.
+        # The target comes first, since the mapping goes from its space to that of the source model.
         stacks, store = {target: second, sets.source: source}, VectorStore(run.scratch)
-        drawn: dict[str, Any] = {"most": word_pairs, "max_uses": max_uses, "seed": seed}
-        pairs = choose_word_pairs(parallel, (target, sets.source), aligner=aligner, **drawn)
-        drawn_rows = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
-        reading: dict[str, Any] = {"layers": cuts, "rows": sorted(drawn_rows), "pooling": pooling, "store": store}
-        reading["normalise"] = mapper.normalise
-        items = {language: list[Items]() for language in stacks}  # each set in the tokens of its language's model
+        limits: dict[str, Any] = {"most": word_pairs, "max_uses": max_uses, "seed": seed}
+        pairs = choose_word_pairs(parallel, (target, sets.source), aligner=aligner, **limits)
+        sampled = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
+        how: dict[str, Any] = {"layers": cuts, "rows": sorted(sampled), "pooling": pooling, "store": store}
+        how["normalise"] = mapper.normalise
+        items = {language: list[Items]() for language in stacks}  # each set tokenised for the model of its language
         for task_set in sets.all:
             tokenizer = stacks[task_set.language].tokenizer
             items[task_set.language].append(tokenise_set(sets, task_set, tokenizer, length=tokens))
@@ -153,36 +153,37 @@ def stitch(
         epoch = steps_in_epoch(items[sets.source][0], batch)
         steps = epochs * epoch
         optimiser = Optimisation(rate, round(warm_up * steps), "linear", 0.0, 1.0, *FINE_TUNING)
-        # A loss is no row here, and to read one the device has to be waited for.
+        # Losses are not written as rows; they are read only once per epoch, since reading one waits for the device.
         settings = Settings(steps, seed, optimiser, report=epoch, half=half)
         yield skipped_rows(sets, base)
         spaces = [
-            read_words(stack, parallel[language], [(pair[0], pair[side]) for pair in pairs], **reading)
+            read_words(stack, parallel[language], [(pair[0], pair[side]) for pair in pairs], **how)
             for side, (language, stack) in enumerate(stacks.items(), 1)
         ]
         for number, (cut, *normalisations) in enumerate(zip(cuts, *spaces, strict=True), 1):
             x, y = (store.read(f"words.{language}", number - 1) for language in stacks)
-            complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # a word may have been lost to cutting
+            complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # vectors of truncated words are NaN
             x, y = x[complete], y[complete]  # (pairs, width) each
             fitted = mapper.fit(x, y, spaces=(x, y), normalisations=normalisations)
             data = parallel.name or "-".join(parallel.languages)
             yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **base, layer=cut)]
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, source.width, "the parallel text"))
-            # Read once for all seeds, and only where something is left to train.
+            # Computed once for all seeds, and only if a training run is not finished yet.
             states = cache(partial(_read_states, stacks, items, cut, fitted, half, run.scratch))
             results: list[Row] = []
-            for each in range(seed, seed + seeds):
-                conditions = target_conditions(fitted, seed=seed_of(each, "random rotation", cut))
-                folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{each}"
+            for run_seed in range(seed, seed + seeds):
+                conditions = target_conditions(fitted, seed=seed_of(run_seed, "random rotation", cut))
+                folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{run_seed}"
                 if not finished(folder):
-                    stage = f"training on layer {cut} ({number} of {len(cuts)}), seed {each}"
-                    stack = with_fresh_blocks(source, cut, count=fresh_layers, seed=seed_of(each, "fresh blocks", cut))
-                    own_settings, at = replace(settings, seed=each), {"batch": batch, "checkpoint": checkpoint}
-                    train_layer(stack, sets, states(), conditions, own_settings, folder, stage=stage, **at)
-                chosen = _condition_rows(folder, rate, sets, conditions, {**base, "layer": cut, "seed": each})
-                results += chosen
-                yield chosen
+                    stage = f"training on layer {cut} ({number} of {len(cuts)}), seed {run_seed}"
+                    blocks_seed = seed_of(run_seed, "fresh blocks", cut)
+                    stack = with_fresh_blocks(source, cut, count=fresh_layers, seed=blocks_seed)
+                    own_settings, sizes = replace(settings, seed=run_seed), {"batch": batch, "checkpoint": checkpoint}
+                    train_layer(stack, sets, states(), conditions, own_settings, folder, stage=stage, **sizes)
+                scores = _condition_rows(folder, rate, sets, conditions, {**base, "layer": cut, "seed": run_seed})
+                results += scores
+                yield scores
             yield mean_rows(results)
             for file in run.scratch.glob(f"cut-{cut}-*.states"):
                 file.unlink()
@@ -192,21 +193,21 @@ def stitch(
     return Work(str(base["model"]), rows, hashes, sets.notes, source.last)
 
 
-# --- words in context that translate each other ----------------------------------------------------------------------
+# --- pairs of words in context that translate each other -------------------------------------------------------------
 
 
 WordPair = tuple[int, int, int]
-"""A row of a bitext, and the numbers of a word of its first side and of one of its other side."""
+"""A row of a bitext, the index of a word on its first side, and the index of a word on its other side."""
 
 
 def choose_word_pairs(
     bitext: Bitext, languages: tuple[str, str], *, most: int, max_uses: int, seed: int, aligner: str = "ibm2"
 ) -> list[WordPair]:
-    """One-to-one links of words that differ, at most `most` of them, in the order of the text.
+    """Choose at most `most` pairs of words that are linked one-to-one, and return them in the order of the text.
 
     Links come with the text or from the statistical aligner, never from the models that are mapped. Rows are visited in
-    an order drawn from the seed. Words written alike and words without a letter are left out. max_uses: how often a
-    word type may occur on either side, case ignored; without it, articles and commas would decide the map.
+    an order drawn from the seed. Pairs of equally spelled words and words without a letter are left out. max_uses:
+    maximum number of pairs with one word type on a side, ignoring case; without it, articles would dominate the map.
     """
     rows = range(bitext.rows)
     links, _ = links_of(bitext, languages, rows, aligner=aligner)
@@ -220,8 +221,8 @@ def choose_word_pairs(
             for index, words in ((i, sides[0]), (j, sides[1])):
                 if not 0 <= index < len(words):
                     raise InputError(
-                        f"{bitext.name or 'the parallel text'}, sentence {number + 1}: a link points at word {index} "
-                        f"of a sentence of {len(words)} words, counted from 0; the links belong to another text or "
+                        f"{bitext.name or 'the parallel text'}, sentence {number + 1}: a link refers to word {index}, "
+                        f"counted from 0, of a sentence of {len(words)} words; the links belong to another text or "
                         "segmentation"
                     )
             first, other = sides[0][i], sides[1][j]
@@ -233,8 +234,8 @@ def choose_word_pairs(
                 pairs.append((number, i, j))
     if not pairs:
         raise InputError(
-            f"{bitext.name or 'the parallel text'} has no pair of words to learn a map from: no link joins one word of "
-            f"{languages[0]} to one differently written word of {languages[1]}; give more text, or its --links"
+            f"{bitext.name or 'the parallel text'} has no word pairs to fit a mapping on: no one-to-one link joins a "
+            f"word of {languages[0]} to a differently spelled word of {languages[1]}; give more text, or its --links"
         )
     return sorted(pairs)
 
@@ -250,30 +251,30 @@ def read_words(
     normalise: str,
     store: VectorStore,
 ) -> list[Normalisation]:
-    """Read a text once: vectors of some words go into the store, and the space of the language is returned.
+    """Read a text once: store the vectors of some words, and compute the normalisation from all words of some rows.
 
-    A map is fitted on pairs of words, but what is subtracted from either side are the means of the whole space of its
-    language (Zhang et al. 2019), or a word that is frequent in the pairs would shift everything. All rounds of
-    `iterative` go over one reading.
+    The mapping is fitted on pairs of words, but the means that are subtracted on each side are those of all words of
+    the language (Zhang et al. 2019). If they were those of the pairs, a word that is frequent in the pairs would shift
+    all vectors. All rounds of `iterative` use the vectors of one reading.
 
     Args:
         stack: The model.
         corpus: The text of one language.
-        words: (row, word) of the corpus. The store has their vectors as `words.LANGUAGE`, (layers, words, width); a
-            word of which nothing is left after cutting a long sentence is nan. What is stored is not made again.
+        words: (row, index of the word) in the corpus. Their vectors are stored as `words.LANGUAGE`, (layers, words,
+            width), NaN for a word in the truncated part of a long sentence. Nothing is read if they are stored already.
         layers: The cuts.
-        rows: The sentences whose words are the space of the language.
-        pooling: How a word's vector is made of its subwords, first or mean.
-        normalise: The normalisation of the space.
-        store: Takes the vectors.
+        rows: The sentences from whose words the normalisation is computed.
+        pooling: How the vectors of a word's subwords are combined, first or mean.
+        normalise: The kind of normalisation.
+        store: Where the vectors and means are stored.
 
     Returns:
-        The normalisation of all words of `rows`, one a layer.
+        The normalisation at each layer, computed from all words of `rows`.
     """
     name = f"words.{corpus.language}"
     if name not in store:
-        inside = set(rows)
-        every = sorted(inside.union(number for number, _ in words))
+        space_rows = set(rows)
+        all_rows = sorted(space_rows.union(number for number, _ in words))
         positions: dict[tuple[int, int], list[int]] = {}
         for position, word in enumerate(words):
             positions.setdefault(word, []).append(position)
@@ -284,23 +285,23 @@ def read_words(
             vectors[:] = torch.nan
 
             def read() -> Iterator[Tensor]:
-                for chunk in stream(stack, corpus, rows=every, chunk=chunk_size, **how):
+                for chunk in stream(stack, corpus, rows=all_rows, chunk=chunk_size, **how):
                     states = chunk.values["word"].float()  # (layers, words, width)
                     items = [(int(number), int(word)) for number, word in chunk.items["word"].tolist()]
-                    asked = [
+                    found = [
                         (item, position) for item, word in enumerate(items) for position in positions.get(word, ())
                     ]
-                    if asked:
-                        taken, put = (list(side) for side in zip(*asked, strict=True))
-                        vectors[:, put] = states.cpu()[:, taken].numpy()
-                    if len(every) > len(inside):
-                        states = states[:, [number in inside for number, _ in items]]
+                    if found:
+                        columns, places = (list(side) for side in zip(*found, strict=True))
+                        vectors[:, places] = states.cpu()[:, columns].numpy()
+                    if len(all_rows) > len(space_rows):
+                        states = states[:, [number in space_rows for number, _ in items]]
                     if states.shape[1]:
                         yield states
 
             with rereadable(read, store.folder) if normalise == "iterative" else nullcontext(read) as again:
                 spaces = streamed_normalisations(again, normalise)
-            # Before the words get their name, so that whoever has the words has the space.
+            # Written before the block ends and the words get their file name: if that file exists, so do the means.
             means = torch.stack([torch.cat([space.means, space.mean[None]]) for space in spaces])
             store.write(f"means.{corpus.language}", means)  # (layers, rounds + 1, width)
     return [Normalisation(normalise, means[:-1], means[-1]) for means in store.read(f"means.{corpus.language}")]
@@ -310,26 +311,25 @@ def read_words(
 
 Conditions = Mapping[str, SpaceMapping | None]
 States = tuple[Sequence[Prefix], Sequence[Prefix]]
-"""States of one cut: of the source's sets (training, development, tests) as the task's layers read them, and of the
-target's tests."""
+"""States at one cut: of the source's training, development and test sets, and of the target's test sets."""
 
 
 def target_conditions(mapping: SpaceMapping, *, seed: int) -> dict[str, SpaceMapping | None]:
-    """What is done to the target model's states in each condition, by its name; None: nothing."""
+    """The mapping of the target model's states in each condition, by the condition's name; None: no mapping."""
     width = mapping.weight.shape[1]
-    means_alone = replace(mapping, weight=torch.eye(width, dtype=torch.float64))
+    identity = replace(mapping, weight=torch.eye(width, dtype=torch.float64))
     return {
         STITCHED: mapping,
-        **({SHIFTED: means_alone} if mapping.restore == "recentred" else {}),
-        UNMAPPED: means_alone if mapping.restore == "normalised" else None,
+        **({SHIFTED: identity} if mapping.restore == "recentred" else {}),
+        UNMAPPED: identity if mapping.restore == "normalised" else None,
         RANDOM: replace(mapping, weight=random_rotation(width, seed=seed)),
     }
 
 
 def random_rotation(width: int, *, seed: int) -> Tensor:
-    """A rotation (it may reflect) drawn evenly from all of them: (width, width), float64.
+    """Draw a rotation (it may reflect) uniformly at random: (width, width), float64.
 
-    The Q of a Gaussian matrix, its columns given the signs of R's diagonal (Mezzadri 2007).
+    It is Q of a Gaussian matrix's QR decomposition, with columns times the signs of R's diagonal (Mezzadri 2007).
 
     >>> rotation = random_rotation(5, seed=0)
     >>> bool(torch.allclose(rotation @ rotation.T, torch.eye(5, dtype=torch.float64)))
@@ -348,21 +348,21 @@ def _read_states(
     half: bool,
     folder: Path,
 ) -> States:
-    """States of one cut, computed once, in memory or else in files below `folder`.
+    """Compute the states of all sets at one cut, and keep them in memory, or in files in `folder` if they do not fit.
 
-    stacks, items: the models and their sets, those of the target first.
+    stacks, items: the model and the tokenised sets of each language, the target first.
     """
     dtype = torch.bfloat16 if half else None
-    foreign, own = (
+    target_states, source_states = (
         [
             read_prefix(stack, part, cut, file=folder / f"cut-{cut}-{language}-{number}.states", dtype=dtype)
             for number, part in enumerate(items[language])
         ]
         for language, stack in stacks.items()
     )
-    # Layers that will be given normalised states have to be trained on normalised states.
-    turn = mapping.target if mapping.restore == "normalised" else None
-    return [replace(prefix, turn=turn) for prefix in own], foreign
+    # If the layers are given normalised states at test time, they have to be trained on normalised states, too.
+    normalisation = mapping.target if mapping.restore == "normalised" else None
+    return [replace(prefix, turn=normalisation) for prefix in source_states], target_states
 
 
 def train_layer(
@@ -377,13 +377,13 @@ def train_layer(
     checkpoint: int,
     stage: str = "training",
 ) -> None:
-    """Train the blocks of a stack above a cut, and a head, on the source's states there; score the best epoch's model.
+    """Train the blocks above a cut, and a head, on the source's states; save the scores of the best epoch's model.
 
-    The source's dev set is answered after every epoch and chooses one, with whose weights all sets are scored, once,
-    the target's in each condition. The scores are left in the folder, in one for each condition. stage: what progress
-    is told under.
+    The source's development set is scored after every epoch and selects the best one. With that epoch's weights, all
+    development and test sets are scored, the target's once in each condition. The scores of each condition are saved in
+    a subfolder of the folder. stage: the name under which progress is reported.
     """
-    (train_states, *own), foreign = states
+    (train_states, *source_states), target_states = states
     freeze(stack, train_states.cut)
     model = TaskModel(stack, sets.task, sets.labels, seed=settings.seed, half=settings.half)
     model.hold(train_states.cut)
@@ -392,33 +392,33 @@ def train_layer(
     dev, main, dtype = sets.dev[sets.source], sets.task.main, torch.bfloat16 if settings.half else None
 
     def score() -> Iterator[Reading]:
-        if loop.step > 0:  # a head that was not trained says nothing
-            given = predict(model, dev.examples, own[0].items, prefix=own[0], dtype=dtype)
-            yield {"measure": main, "value": sets.task.score(dev.examples, given, dev.language)[main].value}
+        if loop.step > 0:  # the scores of an untrained head are meaningless
+            answers = predict(model, dev.examples, source_states[0].items, prefix=source_states[0], dtype=dtype)
+            yield {"measure": main, "value": sets.task.score(dev.examples, answers, dev.language)[main].value}
 
     probe = Probe(steps_in_epoch(train_states.items, batch), score)
     checkpoints = Checkpoints(folder, lambda folder: None, checkpoint)
     epochs = train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main))
     for _ in named(stage, epochs):
-        pass  # losses and the scores of every epoch are not rows: a reader wants the chosen model's
+        pass  # losses and scores of single epochs are not written as rows, only those of the selected model
     assert loop.best_weights is not None and loop.best_step is not None
     with wearing(model, loop.best_weights):
-        items = [prefix.items for prefix in own]
-        scores = task_scores.score_sets(model, sets.scored[: len(own)], items, prefixes=own, dtype=dtype)
-        items = [prefix.items for prefix in foreign]
+        count, items = len(source_states), [prefix.items for prefix in source_states]
+        scores = task_scores.score_sets(model, sets.scored[:count], items, prefixes=source_states, dtype=dtype)
+        items = [prefix.items for prefix in target_states]
         for condition, mapping in conditions.items():
-            turned = [replace(prefix, turn=mapping) for prefix in foreign]
-            others = task_scores.score_sets(model, sets.scored[len(own) :], items, prefixes=turned, dtype=dtype)
-            task_scores.save_scores(folder / condition, loop.best_step, [*scores, *others])
+            mapped = [replace(prefix, turn=mapping) for prefix in target_states]
+            target_scores = task_scores.score_sets(model, sets.scored[count:], items, prefixes=mapped, dtype=dtype)
+            task_scores.save_scores(folder / condition, loop.best_step, [*scores, *target_scores])
     finish(folder, keep_best=False)
 
 
 def _condition_rows(
     folder: Path, rate: float, sets: TaskSets, conditions: Conditions, coordinates: Mapping[str, Any]
 ) -> list[Row]:
-    """The rows of a finished training, of the epoch the source's dev set chose: scores of each condition.
+    """The rows of a finished training run: the scores of the selected epoch's model in each condition.
 
-    The scores on the source are those of one and the same model, so they stand once, beside `stitched`.
+    Scores on the source's sets are the same in every condition, so there are rows of them for `stitched` only.
     """
     rows: list[Row] = []
     for condition in conditions:
