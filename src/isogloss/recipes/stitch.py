@@ -82,7 +82,7 @@ def stitch(
     aligner: options.Aligner = "ibm2",
     pooling: Annotated[Literal["first", "mean"], "word vector: first subword, or mean of all subwords"] = "first",
     sample: Annotated[
-        int, Option("sentences of --bitext to compute a language's means from, at most, drawn by seed", least=2)
+        int, Option("maximum number of sentences of --bitext for the means of a language, drawn by seed", least=2)
     ] = 50_000,
     refine: Annotated[int, Option("rounds of refinement by mutual nearest neighbours of paired words", least=0)] = 0,
     seeds: training_options.Seeds = 1,
