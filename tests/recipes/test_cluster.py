@@ -134,7 +134,7 @@ def a_machine_is_lost_in_a_sweep(cluster, victim, model, folder, monkeypatch):
     count = Counter((folder / "updates").read_text().split())
     assert sorted(count.values()) == [6, 5 + 3]  # the job whose machine was lost went on from its checkpoint
     lost = max(count, key=count.get)
-    assert (f"jobs: seed-{lost} lost its machine and goes on elsewhere", 2, 2) in told
+    assert (f"jobs: seed-{lost} lost its machine and will be restarted", 2, 2) in told
     assert ("checking the cluster", 2, 2) in told
     assert read_facts(folder / "there")["status"] == "finished"
     assert {one.name for one in (folder / "there" / "jobs").iterdir()} == {
@@ -207,7 +207,7 @@ def a_worker_is_taken_for_dead_and_runs_on(folder):
     told = []
     with listening(lambda *news: told.append(news)):
         run_jobs(made(folder, one="zombie"), executor=on_cluster("auto", lease=LEASE))
-    assert ("jobs: one lost its machine and goes on elsewhere", 1, 1) in told
+    assert ("jobs: one lost its machine and will be restarted", 1, 1) in told
     order = [event for _, event, *_ in events(folder)]
     assert order == ["start", "begin", "start", "end", "found"]  # the second waited, and found the work done
 
@@ -221,7 +221,7 @@ def test_a_machine_says_what_keeps_it_from_running_jobs(tmp_path, monkeypatch):
     assert machine_fault(str(mark), "/nowhere", version).startswith("does not see /nowhere; ")
     assert machine_fault(str(mark), str(tmp_path), "9").startswith(f"has isogloss {version}, and this machine 9; ")
     monkeypatch.setattr(os, "access", lambda *_: False)
-    assert machine_fault(str(mark), str(tmp_path), version) == f"may not write into {tmp_path}"
+    assert machine_fault(str(mark), str(tmp_path), version) == f"cannot write to {tmp_path}"
 
 
 def test_what_a_job_asks_for():
@@ -244,10 +244,10 @@ MISTAKES = [
     ({"cluster": "ray://head:10001"}, "--cluster takes auto, local or the HOST:PORT"),
     ({"cluster": "127.0.0.1:9"}, "--cluster 127.0.0.1:9: nothing answers there"),
     ({"cluster": "127.0.0.1:99999"}, "--cluster 127.0.0.1:99999: nothing answers there"),
-    ({"cluster": "local", "gpus": 2}, "--gpus 2: a job computes on one GPU, or shares it; give 0 to 1"),
+    ({"cluster": "local", "gpus": 2}, "--gpus 2: a job uses one GPU or a share of one; give 0 to 1"),
     ({"cluster": "local", "cpus": 0}, "--cpus must be above 0, not 0"),
     ({"cluster": "local", "parallel": 0}, "--parallel must be at least 1"),
-    ({"gpus": 0.5}, "--gpus and --cpus are what a job asks of a cluster; give its --cluster, too"),
+    ({"gpus": 0.5}, "--gpus and --cpus are resources of a job on a cluster; give --cluster, too"),
 ]
 
 
@@ -266,11 +266,11 @@ def test_what_answers_but_is_no_cluster_is_told_within_a_bounded_time(monkeypatc
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         begun = time.monotonic()
-        with pytest.raises(ig.InputError, match=f"--cluster {address}: no Ray cluster answers there; ray start --head"):
+        with pytest.raises(ig.InputError, match=f"--cluster {address}: no Ray cluster answers there; start one with"):
             on_cluster(address)
         assert time.monotonic() - begun < 10
     monkeypatch.setattr("subprocess.run", lambda *_, **__: SimpleNamespace(returncode=1))
-    with pytest.raises(ig.InputError, match="--cluster auto: this machine is part of no running cluster; ray start"):
+    with pytest.raises(ig.InputError, match="--cluster auto: this machine is not part of a running cluster; start"):
         on_cluster("auto")
 
 

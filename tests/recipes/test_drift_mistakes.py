@@ -37,7 +37,9 @@ def lines(path, *sentences):
 def test_a_bitext_in_other_languages_is_refused_before_the_model_is_loaded(refused, tmp_path):
     table = tmp_path / "talk.tsv"
     table.write_text("en\tnl\nyes\tja\nno\tnee\n")
-    refused({"model": "nowhere/at-all", "bitext": table}, "--bitext has no two of the languages of the text, qaa")
+    refused(
+        {"model": "nowhere/at-all", "bitext": table}, "--bitext needs at least two of the languages of the text, qaa"
+    )
 
 
 def test_a_target_smaller_than_a_batch(refused, tmp_path):

@@ -32,7 +32,7 @@ def test_jobs_side_by_side_fail_alone_and_say_why(tmp_path, monkeypatch):
     jobs = [Job(name, "drift", {"model": first, "seed": 1}, tmp_path / name, {}) for name, first in firsts.items()]
     told = []
     begun = time.perf_counter()
-    failed = r"1 of 4 jobs failed, gone first: there is no gone; all it said is in .*gone\.log"
+    failed = r"1 of 4 jobs failed, gone first: there is no gone; its log is .*gone\.log"
     with pytest.raises(ig.InputError, match=failed), listening(lambda *news: told.append(news)):
         run_jobs(jobs, parallel=4)
     assert time.perf_counter() - begun < 4 * 0.3 + 5
@@ -76,7 +76,7 @@ def test_jobs_one_by_one_fail_alone_too_and_every_failure_is_named(tmp_path, mon
     with pytest.raises(ig.InputError) as error:
         run_jobs(jobs, executor=one_by_one)
     said = str(error.value)
-    assert said.startswith("2 of 4 jobs failed, one first: there is no gone; all it said is in") and "\n" not in said
+    assert said.startswith("2 of 4 jobs failed, one first: there is no gone; its log is") and "\n" not in said
     assert f"also three ({tmp_path / 'three.log'})" in said
     assert "ZeroDivisionError: a bug" in (tmp_path / "three.log").read_text()
     assert [job.done for job in jobs] == [False, True, False, True]
@@ -153,11 +153,11 @@ def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"epochs": 6, "plans": "last:1"}, r"--epochs than is asked for \(4 then, 6 now\); remove it"),
+        ({"epochs": 6, "plans": "last:1"}, r"--epochs \(4 then, 6 now\); remove it"),
         ({"epochs": 4}, None),  # a word that is not given any more may be a file's name: only numbers are missed
-        ({"epochs": 4, "plans": "last:2"}, r"--plans than is asked for \(last:1 then, last:2 now\)"),
-        ({"plans": "last:1"}, r"--epochs than is asked for \(4 then, 3 now\)"),  # 3 is what transfer takes by itself
-        ({"epochs": 4, "plans": "last:1", "switch": 0.5}, r"--switch than is asked for \(without then, 0.5 now\)"),
+        ({"epochs": 4, "plans": "last:2"}, r"--plans \(last:1 then, last:2 now\)"),
+        ({"plans": "last:1"}, r"--epochs \(4 then, 3 now\)"),  # 3 is what transfer takes by itself
+        ({"epochs": 4, "plans": "last:1", "switch": 0.5}, r"--switch \(without then, 0.5 now\)"),
         ({"epochs": 4, "languages": "en,nl"}, None),  # how text is read is told by its hashes
         ({"epochs": 4, "train": "/moved/en.tsv", "device": "cuda", "checkpoint": 9}, None),
         ({"epochs": 4, "rate": "5e-5", "batch": 32}, None),  # as a run records them

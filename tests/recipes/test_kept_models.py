@@ -221,7 +221,7 @@ def test_the_same_from_the_command_line(tuning, tmp_path, monkeypatch, capsys):
 def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text('{"command": "drift"}')
-    with pytest.raises(InputError, match="has kept no models; tune again with --save-every N"):
+    with pytest.raises(InputError, match="has no saved models; run drift again with --save-every N"):
         with_saved_models([str(tmp_path / "run")])
     assert with_saved_models(["mini", str(tmp_path)]) == ["mini", str(tmp_path)]
     assert len(with_saved_models([str(tuned), str(tuned)])) == 5

@@ -208,7 +208,7 @@ def test_parallel_text_of_other_languages(refused, files, tmp_path):
     for corpus in both:
         file(tmp_path / f"{corpus.language}.txt", "\n".join(corpus.sentences) + "\n")
     bitext = ["--bitext", tmp_path / "qac.txt", "--bitext", tmp_path / "qad.txt", "--languages", "qac,qad"]
-    refused([*options(files), *bitext], "--bitext has no two of the languages of the text, qaa, qab")
+    refused([*options(files), *bitext], "--bitext needs at least two of the languages of the text, qaa, qab")
 
 
 def test_packed_text_of_something_else(refused, files, tmp_path):

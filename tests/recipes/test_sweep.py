@@ -127,7 +127,7 @@ def test_files_are_called_by_their_names_unless_those_are_the_same(tmp_path):
 
 
 MISTAKES = [
-    ({"grid": ["sed=0,1"]}, "--grid sed: transfer has no such argument; do you mean seed"),
+    ({"grid": ["sed=0,1"]}, "--grid sed: transfer has no such argument; did you mean seed?"),
     ({"grid": ["seed"]}, "--grid 'seed' names no argument"),
     ({"grid": []}, "a sweep needs a grid"),
     ({"grid": ["seed=0,,1"]}, "--grid seed=0,,1 has an empty value"),
@@ -137,8 +137,8 @@ MISTAKES = [
     ({"grid": ["cache=maybe"]}, "--grid cache: 'maybe' is not yes or no"),
     ({"grid": ["seed=0,1,0"]}, "--grid seed has 0 twice; the same job would run twice"),
     ({"grid": ["seed=0", "seed=1"]}, "--grid has seed twice"),
-    ({"grid": ["batch=2,4"]}, "--batch is given, and is in --grid, too"),
-    ({"grid": ["seed=0..2"], "seeds": 2}, "--seeds 2 runs each seed of --grid seed"),
+    ({"grid": ["batch=2,4"]}, "--batch is given both as an option and in --grid"),
+    ({"grid": ["seed=0..2"], "seeds": 2}, "--seeds 2 adds the seeds after each --grid seed"),
     ({"grid": ["seed=0"], "colour": 1}, "option colour: transfer has no such argument"),
     ({"grid": ["plans=freeze:0,freeze:9"]}, "the plan freeze:9 asks for 9 blocks in freeze, but the model has 3"),
     ({"grid": ["warm-up=0,2"]}, "not 2.0 (with warm_up 2.0; no job was started)"),

@@ -4,9 +4,9 @@ Ray chooses the machine and the GPU, and reports machines that are lost. Each jo
 folder is on storage that every machine sees at the same path. So its rows are the same as on this machine, and a job
 whose machine was lost continues on another one from its last checkpoint:
 
-    what happened                                   what becomes of the job
-    it finished                                     done
-    it ended with an error                          failed; it would fail again
+    what happened                                   state of the job
+    the job finished                                finished
+    the job ended with an error                     failed; it would fail again
     its machine or its process was lost             restarted on any machine, up to `RETRIES` times
 
 A machine that cannot be reached may be taken for lost although it still works. The lease that a worker holds keeps its
@@ -85,10 +85,10 @@ def on_cluster(
             with ended_in_order(), connected(address) as ray, ended_in_order():
                 for module in SENT:
                     ray.cloudpickle.register_pickle_by_value(sys.modules[module])
-                asked = _resolve(share or Share(), ray.nodes(), address)
-                nodes = [node for node in ray.nodes() if asked.fits(node)]
+                resolved = _resolve(share or Share(), ray.nodes(), address)
+                nodes = [node for node in ray.nodes() if resolved.fits(node)]
                 _check_nodes(ray, nodes, jobs[0].folder.parent)
-                return _run(ray, jobs, width=parallel or len(jobs), share=asked, lease=lease)
+                return _run(ray, jobs, width=parallel or len(jobs), share=resolved, lease=lease)
         except SystemExit as stop:  # Ray replaces the exit code of a signal that arrives while it waits
             raise SystemExit(128 + signal.SIGTERM) from stop
 
@@ -116,7 +116,7 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
                 job = running.pop(ref)
                 why, again = _outcome(ray, ref)
                 if again and losses[job.folder] < RETRIES:
-                    news = f"jobs: {job.name} lost its machine and goes on elsewhere"
+                    news = f"jobs: {job.name} lost its machine and will be restarted"
                     losses[job.folder] += 1
                     waiting.insert(0, job)
                 elif why:
@@ -132,7 +132,7 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
         deadline = time.monotonic() + APPEAR  # network storage may show files from other machines with a delay
         while (left := [job for job in finished if not job.done]) and time.monotonic() < deadline:
             time.sleep(PAUSE)
-        return failed + [(job, f"it finished, but {job.folder} does not show that on this machine") for job in left]
+        return failed + [(job, f"it finished, but {job.folder} shows no results on this machine") for job in left]
     finally:
         refs = list(running)
         for force in (False, True):  # first interrupt, so that leases are released, then kill
@@ -145,7 +145,7 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
 def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
     """Why a job did not finish (empty if it did), and whether it should be tried again."""
     try:
-        code, said, node = ray.get(ref)
+        code, message, node = ray.get(ref)
     except ray.exceptions.RayTaskError as error:
         return str(error).strip().splitlines()[-1], False
     except ray.exceptions.RayError as error:
@@ -153,21 +153,21 @@ def _outcome(ray: Any, ref: Any) -> tuple[str, bool]:
     if code == 0:
         return "", False
     # A negative code means that the process was killed: memory ran out, or its machine shuts down.
-    return f"{said} (on {node})", code < 0 or code == LOST
+    return f"{message} (on {node})", code < 0 or code == LOST
 
 
 def _resolve(share: Share, nodes: Sequence[Mapping[str, Any]], address: str) -> Share:
     """The share with its number of GPUs filled in; refused if no machine has these resources."""
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     any_gpu = any(has.get("GPU", 0) > 0 for has in alive)
-    asked = replace(share, gpus=float(any_gpu)) if share.gpus is None else share
-    if not any(asked.fits(node) for node in nodes):
+    share = replace(share, gpus=float(any_gpu)) if share.gpus is None else share
+    if not any(share.fits(node) for node in nodes):
         sizes = sorted({str(Share(has.get("GPU", 0), has.get("CPU", 0))) or "nothing" for has in alive})
         raise InputError(
-            f"--cluster {address}: no machine has {asked} for a job, they have {', or '.join(sizes) or 'nothing'}; ask "
+            f"--cluster {address}: no machine has {share} for a job, they have {', or '.join(sizes) or 'nothing'}; ask "
             "for less with --gpus or --cpus"
         )
-    return asked
+    return share
 
 
 def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> None:
@@ -182,10 +182,10 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> 
         path = os.path.abspath(mark)  # noqa: PTH100
         looks = [look.options(scheduling_strategy=affinity(node["NodeID"], soft=False)) for node in nodes]
         refs = [remote.remote(path, str(Path.cwd()), version) for remote in looks]
-        asked = dict(zip(refs, (node["NodeManagerAddress"] for node in nodes), strict=True))
-        progress("checking the cluster", 0, len(asked))
+        addresses = dict(zip(refs, (node["NodeManagerAddress"] for node in nodes), strict=True))
+        progress("checking the cluster", 0, len(refs))
         ready, late = ray.wait(refs, num_returns=len(refs), timeout=LOOK)
-        progress("checking the cluster", len(ready), len(asked))
+        progress("checking the cluster", len(ready), len(refs))
         for ref in ready:
             try:
                 fault = str(ray.get(ref))
@@ -193,9 +193,9 @@ def _check_nodes(ray: Any, nodes: Sequence[Mapping[str, Any]], folder: Path) -> 
                 fault = f"cannot be used: {str(error).strip().splitlines()[-1]}"
             except ray.exceptions.RayError:
                 continue  # a machine that was lost meanwhile gets no jobs
-            require(not fault, f"--cluster: {asked[ref]} {fault}; no job was started")
+            require(not fault, f"--cluster: {addresses[ref]} {fault}; no job was started")
         if late:
-            names = ", ".join(asked[ref] for ref in late)
+            names = ", ".join(addresses[ref] for ref in late)
             raise InputError(f"--cluster: {names} did not answer for {LOOK:.0f} seconds; no job was started")
     finally:
         mark.unlink(missing_ok=True)
@@ -217,13 +217,13 @@ def machine_fault(mark: str, directory: str, version: str) -> str:
         where = directory if Path(mark).is_file() else str(Path(mark).parent)
         return f"does not see {where}; --out and files must be on storage that every machine has at the same path"
     if not os.access(Path(mark).parent, os.W_OK):
-        return f"may not write into {Path(mark).parent}"
+        return f"cannot write to {Path(mark).parent}"
     try:
         installed = importlib.metadata.version("isogloss")
     except importlib.metadata.PackageNotFoundError:
         return f"has no isogloss in {sys.executable}; install it there"
     if installed != version:
-        return f"has isogloss {installed}, and this machine {version}; install the same everywhere"
+        return f"has isogloss {installed}, and this machine {version}; install the same version on both"
     return ""
 
 
@@ -295,8 +295,8 @@ def reach(address: str) -> None:
     except subprocess.TimeoutExpired:
         healthy = False
     if not healthy:
-        fault = "this machine is part of no running cluster" if address == "auto" else "no Ray cluster answers there"
-        raise InputError(f"--cluster {address}: {fault}; ray start --head begins one")
+        fault = "this machine is not part of a running cluster" if address == "auto" else "no Ray cluster answers there"
+        raise InputError(f"--cluster {address}: {fault}; start one with ray start --head")
 
 
 @contextmanager

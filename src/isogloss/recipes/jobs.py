@@ -143,7 +143,7 @@ def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor:
     if held := still_held([job.lease for job in left]):
         path, holder = next(iter(held.items()))
         raise InputError(
-            f"{len(held)} of these jobs still run elsewhere, {path.stem} as {holder}; end that first, or wait for it"
+            f"{len(held)} of these jobs still run elsewhere, {path.stem} as {holder}; end it, or wait until it ends"
         )
     failed, waiting = list[Failure](), left
     while ready := [job for job in waiting if not job.missing]:
@@ -152,11 +152,11 @@ def run_jobs(jobs: Sequence[Job], *, parallel: int = 1, gpus: int = 0, executor:
     for job in waiting:  # a run that they need has failed
         failed.append(_failure(job, f"it needs {job.missing[0]}, which is not finished"))
     if failed:
-        (first, said), *others = failed
+        (first, message), *others = failed
         also = f"; also {', '.join(f'{job.name} ({job.log})' for job, _ in others)}" if others else ""
         raise JobsFailed(
-            f"{len(failed)} of {len(left)} jobs failed, {first.name} first: {said}; all it said is in "
-            f"{first.log}, and --resume goes on with what is left{also}"
+            f"{len(failed)} of {len(left)} jobs failed, {first.name} first: {message}; its log is "
+            f"{first.log}, and --resume runs the unfinished jobs{also}"
         )
 
 
@@ -216,14 +216,14 @@ def refuse_others(jobs: Sequence[Job]) -> None:
         # A run also records defaults, which a job does not give. Only numbers: a default that is text may be a path.
         defaults = {name: option.default for name, option in options.items() if isinstance(past.get(name), int | float)}
         given = {name: value for name, value in {**defaults, **job.options}.items() if name in options}
-        asked = recorded_arguments(options, given)
-        for name in sorted(asked.keys() - MACHINE_OPTIONS):
-            before, now = past.get(name), asked[name]
+        current = recorded_arguments(options, given)
+        for name in sorted(current.keys() - MACHINE_OPTIONS):
+            before, now = past.get(name), current[name]
             only_reading = before is None and isinstance(now, str)  # how text is read, which a run does not record
             if before != now and not only_reading and _comparable(before) and _comparable(now):
                 change = " then, ".join("without" if value is None else str(value) for value in (before, now))
                 raise InputError(
-                    f"{job.folder} was made with another --{name.replace('_', '-')} than is asked for ({change} now); "
+                    f"{job.folder} was made with a different --{name.replace('_', '-')} ({change} now); "
                     "remove it, give the options it was made with, or another --out"
                 )
 
@@ -289,7 +289,7 @@ def start_worker(
 def last_line(log: Path) -> str:
     """The last line of a worker's output."""
     lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return lines[-1] if lines else "no word"
+    return lines[-1] if lines else "no output"
 
 
 def _failure(job: Job, text: str) -> Failure:

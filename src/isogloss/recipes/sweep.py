@@ -1,13 +1,12 @@
-"""`isogloss sweep`: any recipe over a grid of its arguments, one table at the end.
+"""`isogloss sweep`: run a recipe with every combination of some arguments' values, and collect one table of results.
 
-Every combination of the grid's values is a job with a run folder of its own in `OUT/jobs`. Jobs run one after the
-other, several at a time spread over this machine's GPUs, or on the machines of a Ray cluster; one that fails stops none
-of the others. The rows of all finished jobs are in one table, in which each can be told from the others: an argument
-whose value the rows do not carry in a column of their own stands in `settings`.
+Every combination of the grid's values is a job with its own run folder in `OUT/jobs`. Jobs run one after the other,
+several at a time on this machine, spread over its GPUs, or on a Ray cluster. A failed job does not stop the others. One
+table has the rows of all finished jobs, which can be told apart: arguments without a column are in `settings`.
 
-`isogloss drift --save-every N` writes the model as it is after N, 2N, ... updates to `RUN/models/PLAN-seed-S/step-N`. A
-sweep that is given such a run as a model runs its recipe on each of them and on the one they came from, and puts the
-step of the tuning into the rows: what is measured of them are curves over the steps of that tuning.
+`isogloss drift --save-every N` saves the model after N, 2N, ... updates as `RUN/models/PLAN-seed-S/step-N`. If such a
+run is given to a sweep as a model, the recipe is run on each saved model and on the model that was fine-tuned. The
+rows get the step of the fine-tuning, so the results are curves over its steps.
 """
 
 import difflib
@@ -36,11 +35,10 @@ from isogloss.stack.load import STEP_FILE
 Grid = Mapping[str, Sequence[Any]]
 
 COLUMN_ARGUMENTS = ("model", "seed", "task", "plans", "switch", "switch_to", "switch_words")
-"""Arguments whose value the rows have in a column: what is switched in `condition`, the others in their own."""
+"""Arguments whose value is in a column of the rows: `condition` for those of code-switching, else their own."""
 
-DESCRIBE_JOBS = ("chosen_step", "chosen_rate", "skipped")  # measures that describe one job, and are no curve
-
-MOST_VALUES = 100_000  # of a range
+DESCRIBE_JOBS = ("chosen_step", "chosen_rate", "skipped")  # measures that describe a single job and have no curve
+MOST_VALUES = 100_000  # maximum number of values of a range
 RANGE = re.compile(r"(.*?)(-?\d+)\.\.(-?\d+)")
 READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
     bool: ("yes or no", lambda text: {"yes": True, "true": True, "no": False, "false": False}[text.lower()]),
@@ -48,7 +46,7 @@ READERS: dict[type, tuple[str, Callable[[str], Any]]] = {
     float: ("a number", float),
 }
 PANEL = "Sweep"
-LONGEST_NAME = 120  # letters of a folder's name
+LONGEST_NAME = 120  # maximum number of characters of a folder's name
 
 
 def sweep(
@@ -56,22 +54,23 @@ def sweep(
     *,
     grid: Annotated[
         list[str] | Sequence[str] | Mapping[str, Any],
-        Option("NAME=A,B,C: values of an argument, once each; A;B where they hold commas; 0..4 for 0 to 4", PANEL),
+        Option("NAME=A,B,C: values of an argument (A;B if they contain commas; 0..4 for 0 to 4); repeatable", PANEL),
     ],
     out: str | Path,
-    parallel: Annotated[recipes.PositiveInt | None, Option("jobs at a time; default: one a GPU, or one", PANEL)] = None,
-    cluster: Annotated[str | None, Option("run on a Ray cluster: auto, local, or HOST:PORT of its head", PANEL)] = None,
-    gpus: Annotated[
-        float | None, Option("GPUs a job asks of the cluster, 0 to 1; default: 1 where it has any", PANEL)
+    parallel: Annotated[
+        recipes.PositiveInt | None,
+        Option("jobs at a time; default: one per GPU, one on a CPU, on a cluster as many as fit", PANEL),
     ] = None,
-    cpus: Annotated[recipes.PositiveFloat | None, Option("CPUs a job asks of the cluster; default: 1", PANEL)] = None,
+    cluster: Annotated[str | None, Option("run on a Ray cluster: auto, local, or HOST:PORT of its head", PANEL)] = None,
+    gpus: Annotated[float | None, Option("GPUs per job on a cluster, 0 to 1; default: 1 if it has any", PANEL)] = None,
+    cpus: Annotated[recipes.PositiveFloat | None, Option("CPUs per job on a cluster; default: 1", PANEL)] = None,
     resume: bool = False,
     **options: Any,
 ) -> pd.DataFrame:
     """Run a recipe with every combination of the values of some arguments, and return the rows of all jobs.
 
-    The annotation of an argument says what it is. `grid` may also be values by name, and `resume` goes on with a sweep
-    that was stopped. options: the recipe's other arguments, `model` among them, the same in every job.
+    The annotation of each argument describes it. `grid` may also be a mapping from names to values. `resume` continues
+    an interrupted sweep. options: the other arguments of the recipe, including `model`; they are the same in all jobs.
 
     >>> table = sweep("transfer", grid={"plans": ["freeze:0", "freeze:8"], "seed": range(3)}, out="runs/frozen",
     ...               task="nli", train={"en": "mnli.tsv"}, dev={"en": "dev.tsv"},
@@ -82,14 +81,14 @@ def sweep(
     device, executor = str(options.get("device", "auto")), None
     if cluster is not None or gpus is not None or cpus is not None:
         if cluster is None:
-            raise InputError("--gpus and --cpus are what a job asks of a cluster; give its --cluster, too")
+            raise InputError("--gpus and --cpus are resources of a job on a cluster; give --cluster, too")
         if gpus is not None and not 0 <= gpus <= 1:
-            raise InputError(f"--gpus {gpus:g}: a job computes on one GPU, or shares it; give 0 to 1, as in 0.25")
-        asked = 0.0 if gpus is None and device == "cpu" else gpus  # one that computes on a CPU asks for no GPU
-        executor = on_cluster(cluster, parallel=parallel, share=Share(asked, 1.0 if cpus is None else cpus))
-    # Several GPUs take turns; CUDA_VISIBLE_DEVICES says which.
-    turns = torch.cuda.device_count() if cluster is None and device in ("auto", "cuda") else 0
-    turns = turns if turns > 1 else 0
+            raise InputError(f"--gpus {gpus:g}: a job uses one GPU or a share of one; give 0 to 1, as in 0.25")
+        requested = 0.0 if gpus is None and device == "cpu" else gpus  # jobs that run on a CPU request no GPU
+        executor = on_cluster(cluster, parallel=parallel, share=Share(requested, 1.0 if cpus is None else cpus))
+    # Jobs are distributed over the visible GPUs if there are several; CUDA_VISIBLE_DEVICES selects them.
+    visible = torch.cuda.device_count() if cluster is None and device in ("auto", "cuda") else 0
+    visible = visible if visible > 1 else 0
     check_folder(Path(out), resume=resume)
     check_jobs(chosen, jobs)
     models = dict.fromkeys(model_name(str(job.options["model"])) for job in jobs if "model" in job.options)
@@ -102,7 +101,7 @@ def sweep(
     }
     with start(out, facts, resume=resume) as run:
         try:
-            run_jobs(jobs, parallel=parallel or max(1, turns), gpus=turns, executor=executor)
+            run_jobs(jobs, parallel=parallel or max(1, visible), gpus=visible, executor=executor)
         finally:
             if finished := [job for job in jobs if job.done]:
                 collect(run, jobs, values)
@@ -112,7 +111,7 @@ def sweep(
 def plan_sweep(
     recipe: str, grid: Sequence[str] | Mapping[str, Any], *, out: str | Path, options: Mapping[str, Any]
 ) -> tuple[Recipe, dict[str, list[Any]], list[Job]]:
-    """The recipe, the grid's values and the jobs a sweep would run; nothing is read or written."""
+    """The recipe, the values of the grid and the jobs of a sweep; no job is checked or run, and nothing is written."""
     chosen = find_recipe(recipe)
     given = {argument_name(name, chosen, "option"): value for name, value in options.items()}
     values = read_grid(grid, chosen)
@@ -123,14 +122,14 @@ def plan_sweep(
 
 
 def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[str, list[Any]]:
-    """The values of every argument in the grid, as the recipe takes them.
+    """Parse the grid: the values of each argument, with the types that the recipe takes.
 
-    A semicolon between values lets them hold commas; `0..4` is 0 to 4, also behind other text, as in `freeze:-1..11`;
-    several values of a repeated option have spaces between.
+    Values that contain commas are separated by semicolons. `0..4` stands for 0 to 4, also after other text, as in
+    `freeze:-1..11`. If an option may be given several times, spaces separate the parts of one value.
 
     Args:
-        given: `name=a,b,c` for each argument, or values by name.
-        recipe: The recipe whose arguments they are.
+        given: `name=a,b,c` for each argument, or a mapping from names to values.
+        recipe: The recipe that has these arguments.
 
     >>> read_grid(["seed=0..2", "plans=freeze:-1..0;reinit:1-2,last:1"], find_recipe("transfer"))
     {'seed': [0, 1, 2], 'plans': ['freeze:-1', 'freeze:0', 'reinit:1-2,last:1']}
@@ -152,20 +151,20 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
         if name == "model":
             values = with_saved_models(values)
             names = [model_name(path) for path in values if (Path(path) / STEP_FILE).is_file()]
-            if alike := [path for path in values if names.count(model_name(path)) > 1]:
-                raise InputError(f"{alike[0]} and {alike[1]} would have one name in the rows; rename one of the runs")
+            if same := [path for path in values if names.count(model_name(path)) > 1]:
+                raise InputError(f"{same[0]} and {same[1]} get the same name in the rows; rename one of the runs")
         grid[name] = values
     require(grid, "a sweep needs a grid; give --grid NAME=A,B,C, as in --grid seed=0..4")
     return grid
 
 
 def argument_name(written: str, recipe: Recipe, where: str) -> str:
-    """The argument of a recipe that is meant, in its Python spelling."""
+    """The Python name of an argument of a recipe, such as `warm_up` for `warm-up`; unknown names are refused."""
     known = [name for name, option in recipe.parameters.items() if not option.hidden]
     name = written.strip().replace("-", "_")
     if name not in known:
         close = difflib.get_close_matches(name, known, 1)
-        hint = f"do you mean {_dashed(close[0])}" if close else f"it has {', '.join(map(_dashed, known))}"
+        hint = f"did you mean {_dashed(close[0])}?" if close else f"it has {', '.join(map(_dashed, known))}"
         raise InputError(f"{where} {written}: {recipe.name} has no such argument; {hint}")
     return name
 
@@ -176,14 +175,14 @@ def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
         require(values, f"--grid {name} has no value; give at least one")
         return values
     parts = [part.strip() for part in given.split(";" if ";" in given else ",")]
-    require(all(parts), f"--grid {name}={given} has an empty value; write {name}=A,B, or A;B where values hold commas")
+    require(all(parts), f"--grid {name}={given} has an empty value; write {name}=A,B, or A;B if values contain commas")
     values = []
     for part in parts:
         texts = [part]
         if match := RANGE.fullmatch(part):
             before, first, last = match[1], int(match[2]), int(match[3])
             require(last >= first, f"--grid {name}: {part} runs backwards; write {before}{last}..{first}")
-            require(last - first < MOST_VALUES, f"--grid {name}: {part} are more than {MOST_VALUES:,} values")
+            require(last - first < MOST_VALUES, f"--grid {name}: {part} has more than {MOST_VALUES:,} values")
             texts = [f"{before}{number}" for number in range(first, last + 1)]
         if str in types or list in types:
             values += texts if str in types else [text.split() for text in texts]
@@ -201,16 +200,13 @@ def _values(name: str, given: Any, types: Sequence[Any]) -> list[Any]:
 
 
 def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder: Path) -> list[Job]:
-    """A job for every combination of the grid's values; the last argument changes fastest.
-
-    A job's folder is named by its coordinates.
-    """
+    """A job for each combination of the grid's values, in a folder named after it; the last argument varies fastest."""
     if both := [name for name in grid if name in options]:
-        raise InputError(f"--{_dashed(both[0])} is given, and is in --grid, too; leave one of them out")
-    # A job with several seeds runs those that follow its first, which may be another job's.
-    many, seeds = max(grid.get("seeds", [options.get("seeds") or 1])), sorted(grid.get("seed", []))
-    twice = many > 1 and any(after - before < many for before, after in pairwise(seeds))
-    require(not twice, f"--seeds {many} runs each seed of --grid seed and those after it, some of them twice; leave it")
+        raise InputError(f"--{_dashed(both[0])} is given both as an option and in --grid; leave one of them out")
+    # With `seeds`, a job also runs the seeds that follow its own `seed`; another job may run the same ones.
+    count, seeds = max(grid.get("seeds", [options.get("seeds") or 1])), sorted(grid.get("seed", []))
+    twice = count > 1 and any(after - before < count for before, after in pairwise(seeds))
+    require(not twice, f"--seeds {count} adds the seeds after each --grid seed, so some run twice; leave --seeds out")
     defaults = {name: option.default for name, option in recipe.parameters.items()}
     for name, default in defaults.items():
         if default is inspect.Parameter.empty and name not in options and name not in grid:
@@ -227,9 +223,9 @@ def grid_jobs(recipe: Recipe, grid: Grid, options: Mapping[str, Any], *, folder:
 
 
 def check_jobs(recipe: Recipe, jobs: Sequence[Job]) -> None:
-    """Let the recipe check every value of the grid before any job starts; what has begun was checked.
+    """Let the recipe check every value of the grid before any job starts; jobs that have begun are not checked again.
 
-    The first job and those that differ from it in one argument hold every value.
+    Only the first job and the jobs that differ from it in one argument are checked: together they have every value.
     """
     first = jobs[0].coordinates
     chosen = [job for job in jobs if sum(job.coordinates[name] != first[name] for name in first) <= 1]
@@ -246,7 +242,7 @@ def check_jobs(recipe: Recipe, jobs: Sequence[Job]) -> None:
 
 
 def coordinates_text(coordinates: Mapping[str, Any], grid: Grid) -> str:
-    """Coordinates as they stand in the names of folders; a file by its name where that will do.
+    """Coordinates as text for folder names; a file is given without its folders if its name is unique.
 
     >>> coordinates_text({"epochs": 3, "seed": 1}, {"epochs": [3, 5], "seed": [0, 1]})
     'epochs:3 seed:1'
@@ -255,35 +251,35 @@ def coordinates_text(coordinates: Mapping[str, Any], grid: Grid) -> str:
 
 
 def _label(value: Any, values: Sequence[Any]) -> str:
-    """A value as a reader knows it: a file without its folders, unless another value has that name."""
-    if list(map(_short, values)).count(_short(value)) == 1:
-        return _short(value)
+    """A value as short text: a file without its folders, unless another value has the same name."""
+    if list(map(_text, values)).count(_text(value)) == 1:
+        return _text(value)
     names = [model_name(other) for other in values if isinstance(other, str | Path)]
     unique = isinstance(value, str | Path) and names.count(model_name(value)) == 1
-    return model_name(value) if unique else _short(value, whole=True)
+    return model_name(value) if unique else _text(value, full_path=True)
 
 
-def _short(value: Any, *, whole: bool = False) -> str:
+def _text(value: Any, *, full_path: bool = False) -> str:
     if isinstance(value, Mapping):
-        return ",".join(f"{name}={_short(part, whole=whole)}" for name, part in value.items())
+        return ",".join(f"{name}={_text(part, full_path=full_path)}" for name, part in value.items())
     if isinstance(value, list | tuple):
-        return ",".join(_short(part, whole=whole) for part in value)
+        return ",".join(_text(part, full_path=full_path) for part in value)
     name, equals, path = str(value).rpartition("=")
-    return f"{name}{equals}{path if whole or not Path(path).exists() else Path(path).name}"
+    return f"{name}{equals}{path if full_path or not Path(path).exists() else Path(path).name}"
 
 
 def _dashed(name: str) -> str:
     return name.replace("_", "-")
 
 
-# --- the one table ---------------------------------------------------------------------------------------------------
+# --- the table of all jobs -------------------------------------------------------------------------------------------
 
 
 def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
-    """Fill the run's table, notes and facts from all jobs that are finished.
+    """Fill the run's table, notes and facts from all finished jobs.
 
-    Where jobs differ in seeds, means over seeds are added, in place of those of single jobs. Models that a run of drift
-    has kept become curves over its steps.
+    If the grid has seeds, means over all of them replace the means over the seeds of single jobs. Rows of models that a
+    run of drift saved become curves over the steps of the fine-tuning.
     """
     finished = [job for job in jobs if job.done]
     run.begin_anew()
@@ -291,7 +287,7 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
     note_all(run, facts)
     rows = joined_rows(finished, grid)
     if "seed" in grid:
-        # A row without a seed, where the same is there with one, is the mean over the seeds of one job.
+        # If the same row exists with a seed, a row without one is the mean over the seeds of a single job.
         seeded = {table.key({**entry, "seed": None}) for entry in rows if table.is_given(entry.get("seed"))}
         rows = [entry for entry in rows if table.is_given(entry.get("seed")) or table.key(entry) not in seeded]
         rows += table.mean_rows(rows)
@@ -302,15 +298,15 @@ def collect(run: Run, jobs: Sequence[Job], grid: Grid) -> None:
 
 
 def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
-    """The rows of jobs one after the other, each told from the others' by its coordinates.
+    """The rows of all jobs in one list; their coordinates tell the rows of different jobs apart.
 
-    An argument that no column carries, or whose column does not tell its values apart, is put into the row's
-    settings. A row that is the same in several jobs is there once; where they have different values under the same
-    coordinates, all of the grid is put into its settings.
+    An argument is added to the settings of a row if it has no column, or if two of its values have the same name there.
+    A row that is the same in several jobs is listed once. If jobs have different values for the same coordinates, the
+    whole grid is added to the settings of their rows.
     """
     models = {str(job.coordinates["model"]) for job in jobs} if "model" in grid else set()
-    called_alike = len(set(map(model_name, models))) < len(models)
-    in_columns = [name for name in grid if name in COLUMN_ARGUMENTS and not (name == "model" and called_alike)]
+    same_names = len(set(map(model_name, models))) < len(models)
+    in_columns = [name for name in grid if name in COLUMN_ARGUMENTS and not (name == "model" and same_names)]
     in_settings = [name for name in grid if name not in in_columns]
     groups: dict[tuple[str, ...], list[tuple[Job, dict[str, Any]]]] = {}
     for job in jobs:
@@ -325,9 +321,9 @@ def joined_rows(jobs: Sequence[Job], grid: Grid) -> list[dict[str, Any]]:
 
 
 def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> dict[str, Any]:
-    """A row with some coordinates of its job in its settings: numbers as numbers, a file by its name if possible.
+    """A row with some of its job's coordinates in its settings: numbers as numbers, a file by its name if possible.
 
-    Settings that the row already has are kept, such as its own learning rate where the job has several.
+    Settings that the row already has are kept, such as its own learning rate if the job has several.
     """
     own = {
         name: value
@@ -338,13 +334,14 @@ def _with_settings(entry: Row, job: Job, names: Sequence[str], grid: Grid) -> di
     return {**entry, "settings": table.settings_text({**own, **table.settings_of(entry)})}
 
 
-# --- models that were saved while one was tuned ----------------------------------------------------------------------
+# --- models saved during a fine-tuning -------------------------------------------------------------------------------
 
 
 def saved_models(run: Path) -> list[dict[str, Any]]:
-    """The models a run of drift has saved, by training and step; of a sweep of such runs, those of all its jobs.
+    """The models that a run of drift saved, ordered by training and step; for a sweep of such runs, those of all jobs.
 
-    Each with the `model` that was tuned, by which `plan` and `seed`, after which `step`, its `path` and its `run`.
+    Each is a dictionary with the `model` that was fine-tuned, the `plan`, `seed` and `step` of the fine-tuning, the
+    folder of the saved model (`path`) and that of the run (`run`).
     """
     models = [_read_saved(path.parent) for path in (run / "models").glob(f"*/*/{STEP_FILE}")]
     for job in run.glob("jobs/*/run.json"):
@@ -353,13 +350,13 @@ def saved_models(run: Path) -> list[dict[str, Any]]:
 
 
 def _read_saved(path: Path) -> dict[str, Any]:
-    with readable(path / STEP_FILE, "is no record of a saved model", f"remove {path}"):
+    with readable(path / STEP_FILE, "is not a valid record of a saved model", f"remove {path}"):
         record = json.loads((path / STEP_FILE).read_text(encoding="utf-8"))
         return {**record, "path": path, "run": path.parent.parent.parent}
 
 
 def with_saved_models(models: Sequence[Any]) -> list[str]:
-    """The models of a grid, where the folder of a run of drift stands for the model it began with and all it has saved.
+    """Models of a grid; a run folder of drift is replaced by the model that was fine-tuned and those it saved.
 
     >>> with_saved_models(["mini"])
     ['mini']
@@ -371,39 +368,40 @@ def with_saved_models(models: Sequence[Any]) -> list[str]:
             names.append(model)
             continue
         saved = saved_models(run)
-        require(saved, f"{run} has kept no models; tune again with --save-every N, which keeps one every N updates")
-        names += [str(each[name]) for name in ("model", "path") for each in saved]
+        require(saved, f"{run} has no saved models; run drift again with --save-every N, to save one every N updates")
+        names += [str(entry[name]) for name in ("model", "path") for entry in saved]
     return list(dict.fromkeys(names))
 
 
 def over_steps(rows: Sequence[Row], models: Sequence[Any]) -> list[dict[str, Any]]:
-    """Rows of a sweep over models, with those of saved models as curves over the steps of the tuning they come from.
+    """Rows of a sweep over models, with those of saved models as curves over the steps of their fine-tuning.
 
-    A row of a saved model gets the name of the model that was tuned, the tuning's step and seed, and its plan (as the
-    condition where a task was trained on top), with the name of its run before that where another run has trained the
-    same plan with the same seed. The model that was tuned is step 0 of every such curve. Of several seeds of one job
-    their mean is taken, since `seed` is the tuning's now. Rows with a step of their own are left to the jobs' tables.
+    A row of a saved model gets the name of the model that was fine-tuned, and the step, seed and plan of the
+    fine-tuning. If another run fine-tuned with the same plan and seed, the name of the run precedes the plan. If a task
+    was trained on the saved model, `plan` is that of the task, and the plan of the fine-tuning is in `condition`.
+    The model that was fine-tuned is step 0 of every such curve. If a job has several seeds, only their mean is used,
+    since `seed` is that of the fine-tuning. Rows that have a step in their job are only in the table of that job.
     """
     saved = [_read_saved(path) for path in map(Path, map(str, models)) if (path / STEP_FILE).is_file()]
     if not saved:
         return [dict(entry) for entry in rows]
-    tunings: dict[str, list[dict[str, Any]]] = {}  # by the name of a model, the coordinates that its rows get
+    tunings: dict[str, list[dict[str, Any]]] = {}  # for each model name, the coordinates that its rows get
     for model in saved:
-        runs = {each["run"] for each in saved if (each["plan"], each["seed"]) == (model["plan"], model["seed"])}
+        runs = {other["run"] for other in saved if (other["plan"], other["seed"]) == (model["plan"], model["seed"])}
         plan = model["plan"] if len(runs) == 1 else f"{model['run'].name} {model['plan']}"
-        after = {"model": model_name(model["model"]), "plan": plan, "seed": model["seed"], "step": model["step"]}
-        tunings[model_name(model["path"])] = [after]
-        before, known = {**after, "step": 0}, tunings.setdefault(after["model"], [])
-        known += [before] if before not in known else []
+        place = {"model": model_name(model["model"]), "plan": plan, "seed": model["seed"], "step": model["step"]}
+        tunings[model_name(model["path"])] = [place]
+        step_0, untuned = {**place, "step": 0}, tunings.setdefault(place["model"], [])
+        untuned += [step_0] if step_0 not in untuned else []
     measured = [entry for entry in rows if "step" not in entry and entry["measure"] not in DESCRIBE_JOBS]
-    means = {table.key(entry) for entry in measured if "seed" not in entry}  # over the seeds of a job, if several
+    means = {table.key(entry) for entry in measured if "seed" not in entry}  # means over the seeds of a job
     curves: list[dict[str, Any]] = []
     for entry in measured:
         if "seed" in entry and table.key({**entry, "seed": None}) in means:
             continue
         for tuning in tunings.get(entry.get("model", ""), []):
             own = {**entry, **tuning}
-            if entry.get("plan"):  # of a training on top of the model that was saved
+            if entry.get("plan"):  # a task was trained on the saved model
                 condition = " ".join(filter(None, (tuning["plan"], entry.get("condition"))))
                 own |= {"plan": entry["plan"], "condition": condition}
             curves.append(own)

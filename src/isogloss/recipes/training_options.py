@@ -74,5 +74,5 @@ def parallel_texts(given: Sequence[Bitext | Corpus], languages: Sequence[str]) -
         both = [language for language in text.languages if language in languages]
         if len(both) > 1:
             chosen.append(Bitext(tuple(text[language] for language in both), name=text.name))
-    require(not texts or chosen, f"--bitext has no two of the languages of the text, {', '.join(languages)}")
+    require(not texts or chosen, f"--bitext needs at least two of the languages of the text, {', '.join(languages)}")
     return chosen
