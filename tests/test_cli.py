@@ -192,11 +192,12 @@ def test_long_sentences_are_cut_counted_and_said(undrawn, sides, tiny):
 
 def test_a_run_is_not_overwritten(isogloss, sides, tiny):
     arguments = ("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
-    assert isogloss(*arguments)[0] == 0
+    code, shown, _ = isogloss(*arguments, "--no-page")
+    assert code == 0 and f"report: not drawn; `isogloss report {sides / 'run'}` draws it\n" in shown
+    assert not (sides / "run" / "report.html").exists() and not (sides / "run" / "figures").exists()
     before = (sides / "run" / "rows.csv").read_bytes()
     one_sentence(isogloss(*arguments), "already holds a run", "--resume")
     one_sentence(isogloss(*arguments, "--resume", "--seed", 5), "seed: 0 then, 5 now")
-    (sides / "run" / "report.html").unlink()
     assert isogloss(*arguments, "--resume")[0] == 0  # a finished run is only reported again
     assert (sides / "run" / "rows.csv").read_bytes() == before
     assert read_facts(sides / "run")["status"] == "finished"

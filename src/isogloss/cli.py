@@ -143,12 +143,12 @@ def carry_out(
     out: str | None,
     resume: bool,
     quiet: bool,
-    no_report: bool,
+    no_page: bool,
 ) -> None:
     """Run `work` in a run folder, draw its page and print the findings; failures of jobs are raised last.
 
     work: `work(out=folder, resume=resume)` returns the table. usual: the default folder. sentences: returns the
-    sentences to print for a table, by default the verdict of the run. no_report: whether to leave out the page, which
+    sentences to print for a table, by default the verdict of the run. no_page: whether to leave out the page, which
     is also left out if the packages for it are not installed.
     """
     from isogloss.report import can_draw, verdict, write_page
@@ -167,7 +167,7 @@ def carry_out(
                 raise
         if not first:
             return
-        if len(table) and can_draw() and not no_report:
+        if len(table) and can_draw() and not no_page:
             page = write_page([folder], folder / "report.html")
     findings = (sentences(table) if sentences else verdict(folder)) if len(table) else []
     for sentence in [*findings, *(f"Note: {note}." for note in read_facts(folder)["notes"])]:
@@ -175,7 +175,7 @@ def carry_out(
     typer.echo(f"\n{len(table):,} row{'s' * (len(table) != 1)}: {folder / 'rows.csv'}")
     if (folder / "model").is_dir():
         typer.echo(f"model: {folder / 'model'}")
-    how = "" if no_report else ", with isogloss[report] installed"
+    how = "" if no_page else ", with isogloss[report] installed"
     typer.echo(f"report: {page or f'not drawn; `isogloss report {folder}` draws it{how}'}")
     if failure:
         raise failure
@@ -183,15 +183,15 @@ def carry_out(
 
 QUIET = keyword("quiet", Quiet, False)
 LATER = "do not draw the page and its figures; `isogloss report RUN` draws them later"
-NoReport = Annotated[bool, typer.Option("--no-report", help=LATER, rich_help_panel="Run folder")]
-NO_REPORT = keyword("no_report", NoReport, False)
-RUN_ONLY = ("out", "resume", "quiet", "no_report")
+NoPage = Annotated[bool, typer.Option("--no-page", help=LATER, rich_help_panel="Run folder")]
+NO_PAGE = keyword("no_page", NoPage, False)
+RUN_ONLY = ("out", "resume", "quiet", "no_page")
 
 
 def recipe_parameters(recipe: Any) -> list[inspect.Parameter]:
     """The parameters of a recipe's command: those of the recipe, and those of the run folder."""
     folder = {name: recipe.options[name] for name in ("out", "resume")}
-    return [*option_parameters({**recipe.parameters, **folder}), QUIET, NO_REPORT]
+    return [*option_parameters({**recipe.parameters, **folder}), QUIET, NO_PAGE]
 
 
 def recipe_command(name: str) -> Any:
@@ -211,7 +211,9 @@ def recipe_command(name: str) -> Any:
     return with_parameters(run, [first, *several, *rest], name, recipe.call.__doc__)
 
 
-DryRun = Annotated[bool, typer.Option("--dry-run", help="print what would be run and how long it takes; run nothing")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="print the jobs, and their estimated time if known; run nothing")
+]
 
 
 def sweep_command(name: str) -> Any:
@@ -262,7 +264,7 @@ def reproduce_command(name: str) -> Any:
         keyword("resume", Annotated[bool, typer.Option("--resume", help="resume an unfinished run")], False),
         keyword("dry_run", DryRun, False),
         QUIET,
-        NO_REPORT,
+        NO_PAGE,
     ]
 
     def run(dry_run: bool, **given: Any) -> None:

@@ -322,7 +322,7 @@ def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatc
     make_small(monkeypatch)
     run = command_line(monkeypatch, capsys)
     code, shown, told = run("reproduce", "muller2021", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume",
-                            "--only", "pos", "--no-report")  # fmt: skip
+                            "--only", "pos", "--no-page")  # fmt: skip
     assert code == 0, told
     for part in ("Table 1", "POS qaa → X", "Table 2, NER", "Findings", "intervals are not available from 1 seed"):
         assert part in shown

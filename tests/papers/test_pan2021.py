@@ -629,7 +629,7 @@ def test_the_command_prints_tables_and_findings_and_draws(reproduced, monkeypatc
     make_small_pan(monkeypatch)
     run = command_line(monkeypatch, capsys)
     code, shown, told = run(
-        "reproduce", "pan2021", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume", "--no-report"
+        "reproduce", "pan2021", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume", "--no-page"
     )
     assert code == 0, told
     for part in ("Table 1: before and after", "both, 10% of the text", "Table 6", "Findings", "from 1 seed: 3 are"):

@@ -619,7 +619,7 @@ def test_the_command_prints_tables_and_findings(reproduced, monkeypatch, capsys)
     make_small(monkeypatch)
     run = command_line(monkeypatch, capsys)
     code, shown, told = run("reproduce", "wu2020", "--out", folder, "--seeds", 1, "--device", "cpu", "--resume",
-                            "--only", "part=lexicon", "--no-report")  # fmt: skip
+                            "--only", "part=lexicon", "--no-page")  # fmt: skip
     assert code == 0, told
     for part in ("qaa-qab, bilingual", "Figure 6: sentences found", "Figure 5, NER", "Figure 4", "Table 1", "Findings"):
         assert part in shown
