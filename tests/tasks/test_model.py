@@ -260,7 +260,7 @@ def test_every_task_has_a_head_that_begins_the_same_from_one_seed(tiny):
 def test_a_stack_of_another_layout_may_stand_for_it_in_evaluation_mode(prepared):
     stack, task, items, labels = prepared()
     model = TaskModel(stack, task, labels, seed=0)
-    model.stack, model.still = replace(stack, pack=False), replace(stack, pack=True)
+    model.stack, model.eval_stack = replace(stack, pack=False), replace(stack, pack=True)
     asked = task_batch(items, [4, 2, 9], device=stack.device)
     model.eval()
     packed = model(asked)[0]
@@ -268,13 +268,13 @@ def test_a_stack_of_another_layout_may_stand_for_it_in_evaluation_mode(prepared)
         if isinstance(one, torch.nn.Dropout):
             one.p = 0.0
     stack.model.config.attention_probs_dropout_prob = 0.0
-    assert not model.stack.packs and model.still.packs
+    assert not model.stack.packs and model.eval_stack.packs
     model.train()
     for block in stack.blocks:
         block.attention.self.eval()  # fused attention is given its dropout as a number
     padded = model(asked)[0]
     torch.testing.assert_close(packed, padded, atol=2e-5, rtol=1e-4)
-    cut = read_prefix(model.still, items, 2)
+    cut = read_prefix(model.eval_stack, items, 2)
     for mode in (True, False):
         model.train(mode)
         for block in stack.blocks:

@@ -46,7 +46,7 @@ from isogloss.tasks.task import Items
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.vocabulary import links_of
 from isogloss.text.words import words_of
-from isogloss.training.checkpoints import Checkpoints, finish, finished, wearing
+from isogloss.training.checkpoints import Checkpoints, finish, finished, replaced_weights
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import select_by
@@ -402,7 +402,7 @@ def train_layer(
     for _ in named(stage, epochs):
         pass  # losses and scores of single epochs are not written as rows, only those of the selected model
     assert loop.best_weights is not None and loop.best_step is not None
-    with wearing(model, loop.best_weights):
+    with replaced_weights(model, loop.best_weights):
         count, items = len(source_states), [prefix.items for prefix in source_states]
         scores = task_scores.score_sets(model, sets.scored[:count], items, prefixes=source_states, dtype=dtype)
         items = [prefix.items for prefix in target_states]

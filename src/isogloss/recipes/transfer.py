@@ -175,7 +175,7 @@ def transfer(
             copied = replace(stack, model=copy.deepcopy(stack.model))
             tuned = TaskModel(copied, sets.task, sets.labels, seed=run_seed, dropout=frozen_dropout, half=half)
             before_update = apply_plan(tuned.stack, plan, epoch=epoch, seed=run_seed, hold=tuned.hold)
-            prefix, *prefixes = frozen.below(tuned.still, plan, step=steps - 1, epoch=epoch, seed=run_seed)
+            prefix, *prefixes = frozen.below(tuned.eval_stack, plan, step=steps - 1, epoch=epoch, seed=run_seed)
             batching: dict[str, Any] = {"batch": batch, "seed": run_seed, "prefix": prefix}
             if switching:  # the items differ between epochs
                 switched = partial(task_sets.switched_items, sets, train_items, switching, run_seed, **encoding)
@@ -196,7 +196,7 @@ def transfer(
             )
             if text is not None:
                 with listening(silent):
-                    now = sentence_states(tuned.still, text, ways, dtype=autocast)
+                    now = sentence_states(tuned.eval_stack, text, ways, dtype=autocast)
                 yield compare_languages(now, coordinates, start=start, **comparison)
             finish(folder)
 

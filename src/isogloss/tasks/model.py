@@ -52,17 +52,17 @@ class TaskModel(nn.Module):
 
     dropout: whether frozen layers keep their dropout. half: whether to compute in bfloat16, in which a GPU runs
     sentences packed; its variable-length kernel has no dropout, so a model with attention dropout is padded when it is
-    trained without tables. still: the same stack, as it runs in evaluation mode.
+    trained without tables. eval_stack: the same stack, as it runs in evaluation mode.
     """
 
     def __init__(
         self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, half: bool = False
     ) -> None:
         super().__init__()
-        self.stack, self.still, self.task, self.labels, self.dropout = stack, stack, task, labels, dropout
+        self.stack, self.eval_stack, self.task, self.labels, self.dropout = stack, stack, task, labels, dropout
         if stack.device.type == "cuda":
             self.stack = replace(stack, pack=half and not _drops_attention(stack))
-            self.still = replace(stack, pack=half)
+            self.eval_stack = replace(stack, pack=half)
         self.encoder = stack.model
         with seeded(seed_of(seed, "head")):
             self.head = task.head(stack.width, labels)
@@ -105,7 +105,7 @@ class TaskModel(nn.Module):
 
     def _from(self, cut: int | None) -> Stack:
         """The stack for the current mode, from a cut on or from text."""
-        stack = self.stack if self.training else self.still
+        stack = self.stack if self.training else self.eval_stack
         return stack if cut is None else self._uppers.setdefault((cut, self.training), stack[cut:])
 
 

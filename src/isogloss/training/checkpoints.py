@@ -134,12 +134,12 @@ def put_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
 def export_best(checkpoints: Checkpoints, model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Write the model with these weights as `best`, replacing an earlier one; the model itself is unchanged."""
     checkpoints.folder.mkdir(parents=True, exist_ok=True)
-    with wearing(model, weights), whole_folder(checkpoints.folder / "best") as beside:
+    with replaced_weights(model, weights), whole_folder(checkpoints.folder / "best") as beside:
         checkpoints.export(beside)
 
 
 @contextmanager
-def wearing(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
+def replaced_weights(model: nn.Module, weights: Mapping[str, Tensor]) -> Iterator[None]:
     """Context manager that gives the model these weights, and restores its own afterwards."""
     before = copy_weights(model)
     try:
