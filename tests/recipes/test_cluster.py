@@ -307,7 +307,9 @@ def wait_for(what, seconds=180):
 def test_work_can_be_interrupted_where_a_shell_in_the_background_started_it(tmp_path):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        run_worker("", ("-c", "pass"), {}, str(tmp_path), str(tmp_path / "log"), str(tmp_path / "lease"))
+        run_worker(
+            "", ("-c", "pass"), {}, directory=str(tmp_path), log=str(tmp_path / "log"), lease=str(tmp_path / "lease")
+        )
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGINT, before)
@@ -324,12 +326,12 @@ with holding(job_lease(Path(sys.stdin.readline().strip()))):
 
 def test_the_lease_of_a_worker_that_was_killed_is_given_back_for_it_and_that_of_another_is_left(tmp_path):
     lease, log = tmp_path / "job.lease", tmp_path / "log"
-    code, *_ = run_worker(str(lease), ("-c", KILLED), {}, str(tmp_path), str(log), str(lease))
+    code, *_ = run_worker(str(lease), ("-c", KILLED), {}, directory=str(tmp_path), log=str(log), lease=str(lease))
     assert code == -signal.SIGKILL and not lease.exists()
     lease.write_text(
         f"filelock/2\npid={os.getpid()}\nhost={socket.gethostname()}\nmode=lease\ntoken=a\nduration=60.0\n"
     )
-    run_worker("", ("-c", "pass"), {}, str(tmp_path), str(log), str(lease))
+    run_worker("", ("-c", "pass"), {}, directory=str(tmp_path), log=str(log), lease=str(lease))
     assert lease.exists()
 
 

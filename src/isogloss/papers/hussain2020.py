@@ -566,7 +566,7 @@ def figures(results: Results) -> list[Figure]:
     return [*first, *_perplexity_figure(results), *chain(*others), *_defect_figures(results)]
 
 
-def _distance_figure(results: Results, name: str, number: str, plan: str, blocks: Sequence[int]) -> list[Figure]:
+def _distance_figure(results: Results, name: str, number: str, *, plan: str, blocks: Sequence[int]) -> list[Figure]:
     """Distances of some blocks to the native model under a plan; titles have the paper's first and last value."""
     panels, reach, seeds = [], 0.0, 0
     for block, curve in _distances(results, plan).items():

@@ -111,7 +111,8 @@ def _run(ray: Any, jobs: Sequence[Job], *, width: int, share: Share, lease: floa
                 job = waiting.pop(0)
                 # Symbolic links in paths are not resolved: other machines have them, too.
                 log, marker = (os.path.abspath(path) for path in (job.log, job.lease))  # noqa: PTH100
-                running[remote.remote(job.as_json(lease=lease), COMMAND, hidden, str(Path.cwd()), log, marker)] = job
+                where = {"directory": str(Path.cwd()), "log": log, "lease": marker}
+                running[remote.remote(job.as_json(lease=lease), COMMAND, hidden, **where)] = job
             for ref in ray.wait(list(running), num_returns=len(running), timeout=PAUSE)[0]:
                 job = running.pop(ref)
                 why, again = _outcome(ray, ref)
@@ -228,7 +229,7 @@ def machine_fault(mark: str, directory: str, version: str) -> str:
 
 
 def run_worker(
-    line: str, command: Sequence[str], variables: Mapping[str, str], directory: str, log: str, lease: str
+    line: str, command: Sequence[str], variables: Mapping[str, str], *, directory: str, log: str, lease: str
 ) -> tuple[int, str, str]:
     """Run a job in a process; return its exit code, the last line of its log, and the name of this machine.
 
@@ -246,7 +247,9 @@ def run_worker(
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not Path(directory).is_dir() or not log_path.parent.is_dir():
         return 1, f"this machine does not see {directory} or {log_path.parent}", node
-    process = start_worker(line, [sys.executable, *command], log_path, {**os.environ, **variables}, directory)
+    process = start_worker(
+        line, [sys.executable, *command], log_path, environment={**os.environ, **variables}, directory=directory
+    )
     try:
         while process.poll() is None:  # Ray could not interrupt wait()
             time.sleep(0.2)

@@ -266,11 +266,11 @@ def _start(job: Job, parallel: int, gpu: int | None) -> subprocess.Popen[bytes]:
         environment["CUDA_VISIBLE_DEVICES"] = seen.split(",")[gpu].strip() if seen else str(gpu)
     job.log.parent.mkdir(parents=True, exist_ok=True)
     job.log.unlink(missing_ok=True)
-    return start_worker(job.as_json(), WORKER, job.log, environment)
+    return start_worker(job.as_json(), WORKER, job.log, environment=environment)
 
 
 def start_worker(
-    line: str, command: Sequence[str], log: Path, environment: Mapping[str, str], directory: str | None = None
+    line: str, command: Sequence[str], log: Path, *, environment: Mapping[str, str], directory: str | None = None
 ) -> subprocess.Popen[bytes]:
     """Start a process that reads its job as one line from standard input and appends its output to a log.
 

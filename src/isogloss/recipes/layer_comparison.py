@@ -102,7 +102,7 @@ def shared_layers(first: Stack, other: Stack, layers: Any) -> list[int]:
     return list(layer_list(chosen, other) or ())
 
 
-def note_shortened(run: Run, shortened: int, total: int, text: str, stack: Stack | Chain) -> None:
+def note_shortened(run: Run, shortened: int, total: int, *, text: str, stack: Stack | Chain) -> None:
     """Add a note on how many sentences of a text were truncated to the model's maximum length, if any."""
     if shortened:
         longest = f"longer than {stack.max_length} tokens"

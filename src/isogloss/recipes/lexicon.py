@@ -128,7 +128,7 @@ def lexicon(
             if "word" in wanted:
                 how: dict[str, Any] = {"types": words[language], "folder": run.scratch / "types", "layers": cuts}
                 read = type_vectors(stack, drawn, language, total=len(drawn), **how)
-                note_shortened(run, read.shortened, read.sentences, language, stack)
+                note_shortened(run, read.shortened, read.sentences, text=language, stack=stack)
                 counts.append(row("truncated", read.shortened, n=read.sentences, unit="sentence", **about))
                 spaces["word", language] = Space(shown, read.words, read.vectors)
             if "piece" in wanted:
@@ -137,7 +137,7 @@ def lexicon(
             yield counts
         for target in targets:
             base = {"data": lexicons["test", target].name, "source": source, "target": target, "seed": seed}
-            yield from _pair_rows(known_entries[target], spaces, look_up, {"task": "lexicon", **base}, run)
+            yield from _pair_rows(known_entries[target], spaces, look_up, base={"task": "lexicon", **base}, run=run)
 
     def hashes() -> dict[str, Any]:
         known: dict[str, Any] = {"model": first.fingerprint, "text": options.describe_files(files)}
@@ -170,6 +170,7 @@ def _pair_rows(
     known_entries: Callable[[Sequence[Sequence[str]]], "Entries"],
     spaces: Mapping[tuple[str, str], Space],
     look_up: Callable[..., Iterator[Sequence[Row]]],
+    *,
     base: Mapping[str, Any],
     run: Run,
 ) -> Iterator[Sequence[Row]]:

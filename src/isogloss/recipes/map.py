@@ -236,11 +236,13 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
     at_once = max(1, SUMS_BYTES // ((len(bitext.languages) + len(reading.pairs)) * width * width * 8))
     for part in (slice(start, start + at_once) for start in range(0, count, at_once)):
         stored = {name: (sentences[name][part], types[name][part]) for name in bitext.languages}
-        rows += _one_pass(reading, reading.layers[part], gold, words, stored, shortened, means)
+        rows += _one_pass(
+            reading, reading.layers[part], gold, words=words, stored=stored, shortened=shortened, means=means
+        )
     rows += layer_rows("cka", "debiased", means, n=total, base=base)
     for language, cut in shortened.items() if not reading.sinks else ():
         rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
-        note_shortened(run, len(cut), total, f"{language} in {base['data']}", reading.stack)
+        note_shortened(run, len(cut), total, text=f"{language} in {base['data']}", stack=reading.stack)
     for (source, target), given_links in gold.items():  # error of the statistical aligner on the same sentences
         sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
         with listening(silent):
@@ -258,6 +260,7 @@ def _one_pass(
     reading: MapReading,
     layers: list[int],
     gold: Links,
+    *,
     words: Vocabulary,
     stored: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
     shortened: Mapping[str, set[int]],
@@ -340,7 +343,7 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
     store, base, layers = reading.store, reading.base, reading.layers
     keys = {corpus.language: [corpus.sentences[i] for i in reading.sample] for corpus in reading.bitext.corpora}
     for number in range(len(layers)):
-        yield list(_rows_of_layer(reading, number, words.pairs, keys, run))
+        yield list(_rows_of_layer(reading, number, words.pairs, keys=keys, run=run))
         progress("comparing sentences and words", number + 1, len(layers))
     names = {"measure": "p@1", "data": base["data"], "condition": base.get("condition")}
     scores = [entry for entry in run.rows if all((entry.get(name) or None) == cell for name, cell in names.items())]
@@ -354,7 +357,7 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
 
 
 def _rows_of_layer(
-    reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], keys: Mapping[str, list[str]], run: Run
+    reading: MapReading, number: int, pairs_of_types: Mapping[Pair, Any], *, keys: Mapping[str, list[str]], run: Run
 ) -> Iterator[Row]:
     """Rows of retrieval, word agreement and the shape of the space at one layer, computed from the stored vectors.
 

@@ -135,10 +135,12 @@ def rotate(
                 count = f"{trial.left_out:,} sentences for learning"
                 run.note(f"{count} are looked up in {trial.name}, and were not learned from")
             store = VectorStore(run.scratch / str(number))
-            _read_vectors(trial, (first, second), cuts, store, run)
+            _read_vectors(trial, (first, second), cuts, store=store, run=run)
             folder = run.folder / MAPPINGS / f"{source}-{target}"
             folders = {layer: folder / f"layer-{layer}" if layer in saved else None for layer in cuts}
-            yield from _trial_rows(trial, store, folders, specs, about, measuring_device(first.device), run)
+            yield from _trial_rows(
+                trial, store, folders, specs=specs, base=about, device=measuring_device(first.device), run=run
+            )
             yield [last]
 
     hashes: dict[str, Any] = {"model": first.fingerprint}
@@ -165,7 +167,9 @@ class Trial:
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
-def _read_vectors(trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], store: VectorStore, run: Run) -> None:
+def _read_vectors(
+    trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], *, store: VectorStore, run: Run
+) -> None:
     """Store the vectors of both texts, each language with its model: (layers, sentences, width) as `PART.LANGUAGE`."""
     for part, text in trial.texts.items():
         for corpus, stack in zip(text, stacks, strict=True):
@@ -178,13 +182,14 @@ def _read_vectors(trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], 
                     done += len(chunk.rows)
                     shortened += len(chunk.shortened)
             title = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
-            layer_comparison.note_shortened(run, shortened, done, title, stack)
+            layer_comparison.note_shortened(run, shortened, done, text=title, stack=stack)
 
 
 def _trial_rows(
     trial: Trial,
     store: VectorStore,
     layers: Mapping[int, Path | None],
+    *,
     specs: Sequence[MappingSpec],
     base: Mapping[str, Any],
     device: torch.device,
@@ -204,7 +209,11 @@ def _trial_rows(
         for part in trial.texts:
             x, y = (store.read(f"{part}.{language}", number).to(device) for language in trial.languages)
             sides[part] = x, y
-        yield list(_retrieval_rows(specs, trial, sides, {**base, "layer": layer}, answers, folder, run))
+        yield list(
+            _retrieval_rows(
+                specs, trial, sides, coordinates={**base, "layer": layer}, answers=answers, folder=folder, run=run
+            )
+        )
         # Similarity of the two spaces before any mapping; `condition` is the text, `train` or `test`. `cka` is
         # debiased, `cka_biased` the paper's formula with centring and `cka_uncentred` without.
         for part, rows in compared.items():
@@ -224,6 +233,7 @@ def _retrieval_rows(
     specs: Sequence[MappingSpec],
     trial: Trial,
     sides: Mapping[str, Sides],
+    *,
     coordinates: Mapping[str, Any],
     answers: Mapping[Direction, Judged],
     folder: Path | None,

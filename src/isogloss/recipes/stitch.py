@@ -170,18 +170,24 @@ def stitch(
             if fitted.underdetermined:
                 run.note(underdetermined_note(mapping, fitted.pairs, source.width, "the parallel text"))
             # Computed once for all seeds, and only if a training run is not finished yet.
-            states = cache(partial(_read_states, stacks, items, cut, fitted, half, run.scratch))
+            states = cache(partial(_read_states, stacks, items, cut, mapping=fitted, half=half, folder=run.scratch))
             results: list[Row] = []
             for run_seed in range(seed, seed + seeds):
                 conditions = target_conditions(fitted, seed=seed_of(run_seed, "random rotation", cut))
                 folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{run_seed}"
                 if not finished(folder):
-                    stage = f"training on layer {cut} ({number} of {len(cuts)}), seed {run_seed}"
                     blocks_seed = seed_of(run_seed, "fresh blocks", cut)
                     stack = with_fresh_blocks(source, cut, count=fresh_layers, seed=blocks_seed)
-                    own_settings, sizes = replace(settings, seed=run_seed), {"batch": batch, "checkpoint": checkpoint}
-                    train_layer(stack, sets, states(), conditions, own_settings, folder, stage=stage, **sizes)
-                scores = _condition_rows(folder, rate, sets, conditions, {**base, "layer": cut, "seed": run_seed})
+                    training: dict[str, Any] = {
+                        "batch": batch,
+                        "checkpoint": checkpoint,
+                        "conditions": conditions,
+                        "folder": folder,
+                    }
+                    training["stage"] = f"training on layer {cut} ({number} of {len(cuts)}), seed {run_seed}"
+                    train_layer(stack, sets, states(), settings=replace(settings, seed=run_seed), **training)
+                where = {**base, "layer": cut, "seed": run_seed}
+                scores = _condition_rows(folder, rate, sets, conditions=conditions, coordinates=where)
                 results += scores
                 yield scores
             yield mean_rows(results)
@@ -344,6 +350,7 @@ def _read_states(
     stacks: Mapping[str, Stack],
     items: Mapping[str, Sequence[Items]],
     cut: int,
+    *,
     mapping: SpaceMapping,
     half: bool,
     folder: Path,
@@ -369,10 +376,10 @@ def train_layer(
     stack: Stack,
     sets: TaskSets,
     states: States,
+    *,
     conditions: Conditions,
     settings: Settings,
     folder: Path,
-    *,
     batch: int,
     checkpoint: int,
     stage: str = "training",
@@ -414,7 +421,7 @@ def train_layer(
 
 
 def _condition_rows(
-    folder: Path, rate: float, sets: TaskSets, conditions: Conditions, coordinates: Mapping[str, Any]
+    folder: Path, rate: float, sets: TaskSets, *, conditions: Conditions, coordinates: Mapping[str, Any]
 ) -> list[Row]:
     """The rows of a finished training run: the scores of the selected epoch's model in each condition.
 

@@ -62,7 +62,7 @@ def figures(run: RunFolder) -> list[Figure]:
         look = {"title": describe(pair[0]).title + method, "measure": pair[0], "page_only": pair != lead}
         drawings.append(_heat_map(run, parts, f"heat-map{end}", look))
         if any(part.target for part in parts):
-            matrices.append(_matrix(run, parts, means[pair], f"language-matrix{end}", look))
+            matrices.append(_matrix(run, parts, means[pair], name=f"language-matrix{end}", look=look))
     return drawings + matrices
 
 
@@ -89,7 +89,7 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
     if _pairs_repeat(groups[measure, methods[0]]):
         for data in dict.fromkeys(part.data for part in parts):
             same = [select(groups[measure, method], data=data) for method in methods]
-            panels.append(_panel(run, [average(own) for own in same if own], methods, f"{AVERAGE}, {data} only"))
+            panels.append(_panel(run, [average(own) for own in same if own], methods, choice=f"{AVERAGE}, {data} only"))
     several = len({part.data for group in groups.values() for part in group}) > 1
     # Every direction of some curve, once; symmetric measures such as CKA have one per pair.
     parted = (own for (name, _), own in groups.items() if not describe(name).undirected)
@@ -104,7 +104,7 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
         ]
         if own:
             title = f"{language_name(source)} → {language_name(target)}{f' ({data})' if several and data else ''}"
-            panels.append(_panel(run, own, methods, title, pair=(source, target)))
+            panels.append(_panel(run, own, methods, choice=title, pair=(source, target)))
     method = curves.METHOD_TITLES.get(methods[0], methods[0]) if len(methods) == 1 else ""
     return Figure(
         f"curve-{file_name(measure)}",
@@ -127,6 +127,7 @@ def _panel(
     run: RunFolder,
     parts: Sequence[Curve],
     methods: Sequence[str],
+    *,
     choice: str = AVERAGE,
     pair: tuple[str, str] | None = None,
 ) -> Panel:
@@ -188,7 +189,7 @@ def _heat_map(run: RunFolder, parts: Sequence[Curve], name: str, look: Mapping[s
     )
 
 
-def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, name: str, look: Mapping[str, Any]) -> Figure:
+def _matrix(run: RunFolder, parts: Sequence[Curve], mean: Curve, *, name: str, look: Mapping[str, Any]) -> Figure:
     """A matrix of all pairs of languages at one layer, initially the best."""
     symmetric = describe(mean.measure).undirected
     groups = curves.grouped(parts, attrgetter("source", "target"))

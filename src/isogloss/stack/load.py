@@ -98,7 +98,7 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     windows = [(each, "sliding_window", WINDOW) for each in modules if getattr(each, "sliding_window", None)]
     try:
         with measuring(base), swapped(windows):
-            stack = _checked(base, family, half, tokenizer, name)
+            stack = _checked(base, family, half, tokenizer=tokenizer, name=name)
     except Exception as error:  # a forward pass may raise any class
         reason = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}".splitlines()[0]
         raise InputError(
@@ -108,7 +108,7 @@ def wrap(model: Any, tokenizer: Any, *, name: str | None = None) -> Stack:
     return _with_first_token(replace(stack, language_model=with_head), model)
 
 
-def _checked(model: Any, family: Family | None, kind: Kind | None, tokenizer: Any, name: str) -> Stack:
+def _checked(model: Any, family: Family | None, kind: Kind | None, *, tokenizer: Any, name: str) -> Stack:
     """Create the stack of a base model and check its cuts against the model's hidden states on two made-up sentences.
 
     family: the registered one, None to discover it; kind: that of a discovered one, if known. Packed sentences and

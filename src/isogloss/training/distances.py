@@ -155,7 +155,7 @@ def distance_probe(
             y = others[theirs].to(x.device)
             equal = torch.equal(x, y)
             readings = unmoved.get(layer) if equal else None
-            readings = readings or [_distance(name, x, y, sentences, reference.seed) for name in names]
+            readings = readings or [_distance(name, x, y, sentences=sentences, seed=reference.seed) for name in names]
             if equal:
                 unmoved[layer] = readings
             for row in readings:
@@ -200,7 +200,7 @@ def _positions(stack: Stack, sample: Sample) -> Iterator[tuple[Tensor, Tensor]]:
         yield torch.stack([states_at[layer] for layer in sample.layers]), items
 
 
-def _distance(name: Distance, x: Tensor, y: Tensor, sentences: Tensor, seed: int) -> Reading:
+def _distance(name: Distance, x: Tensor, y: Tensor, *, sentences: Tensor, seed: int) -> Reading:
     """The reading of one measure: x, y (items, width); sentences (items,), the sentence of each item."""
     if name == "procrustes":
         floor = procrustes_floor(x, y, seed=seed)
