@@ -178,12 +178,8 @@ def stitch(
                 if not finished(folder):
                     blocks_seed = seed_of(run_seed, "fresh blocks", cut)
                     stack = with_fresh_blocks(source, cut, count=fresh_layers, seed=blocks_seed)
-                    training: dict[str, Any] = {
-                        "batch": batch,
-                        "checkpoint": checkpoint,
-                        "conditions": conditions,
-                        "folder": folder,
-                    }
+                    training: dict[str, Any] = {"conditions": conditions, "folder": folder}
+                    training |= {"batch": batch, "checkpoint": checkpoint}
                     training["stage"] = f"training on layer {cut} ({number} of {len(cuts)}), seed {run_seed}"
                     train_layer(stack, sets, states(), settings=replace(settings, seed=run_seed), **training)
                 where = {**base, "layer": cut, "seed": run_seed}
