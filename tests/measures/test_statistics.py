@@ -10,9 +10,12 @@ from scipy.stats import binomtest
 
 from isogloss.errors import InputError
 from isogloss.measures.statistics import (
+    Interval,
     band,
+    change_interval,
     correlation,
     holm_confidences,
+    jackknife_interval,
     mean_interval,
     mean_over_seeds,
     paired_differences,
@@ -284,3 +287,48 @@ def test_holm_counts_and_orders_only_the_p_values_that_are_there():
     first, unknown, second = holm_confidences([0.04, math.nan, 0.001])
     assert [first, second] == holm_confidences([0.04, 0.001]) and unknown == 0.95
     assert holm_confidences([math.nan, math.nan]) == [0.95, 0.95]
+
+
+def perplexity_of(nats):
+    """The perplexity of items' mean nats (items,), with that without each twentieth of them, by a loop."""
+    parts = np.array_split(np.arange(len(nats)), 20)
+    without = tuple(float(np.exp(np.delete(nats, part).mean())) for part in parts)
+    return Interval(float(np.exp(nats.mean())), parts=without)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_change_on_the_same_items_is_that_of_the_items_differences(seeds):
+    random = np.random.default_rng(seeds)
+    before = [random.normal(3, 1, size=200) for _ in range(seeds)]
+    after = [nats + random.normal(0.05, 0.1, size=200) for nats in before]
+    change = change_interval([*map(perplexity_of, before)], [*map(perplexity_of, after)], scale="log", n=200)
+    logs = [np.log(perplexity_of(y).parts) - np.log(perplexity_of(x).parts) for x, y in zip(before, after, strict=True)]
+    means = [float((y - x).mean()) for x, y in zip(before, after, strict=True)]
+    if seeds == 1:
+        expected = jackknife_interval(means[0], torch.tensor(logs[0]))
+    else:
+        expected = two_way_mean(means, logs).interval()
+    assert (change.value, change.low, change.high) == pytest.approx(
+        tuple(math.exp(end) for end in (expected.value, expected.low, expected.high))
+    )
+    assert change.low > 1 and change.n == 200
+    linear = change_interval([Interval(1.0, parts=(1.0,) * 20)], [Interval(3.0, parts=(3.0,) * 20)])
+    assert (linear.value, linear.low, linear.high) == (2.0, 2.0, 2.0)
+
+
+def test_a_change_on_the_same_items_covers_the_true_one():
+    """Items differ far more than they change, so that separate intervals would nearly always overlap."""
+    random, covered = np.random.default_rng(5), 0
+    for _ in range(500):
+        before = random.normal(3, 1, size=200)
+        after = before + random.normal(0.02, 0.1, size=200)
+        change = change_interval([perplexity_of(before)], [perplexity_of(after)], scale="log")
+        covered += change.low <= math.exp(0.02) <= change.high
+    assert 0.93 <= covered / 500 <= 0.98
+
+
+def test_a_change_needs_parts_of_every_reading():
+    whole, lacking = Interval(2.0, parts=(2.0,) * 20), Interval(2.0, parts=(2.0,) * 4)
+    for sides in (([], []), ([whole], [lacking]), ([whole, whole], [whole, lacking])):
+        assert not change_interval(*sides).known
+    assert not change_interval([whole], [Interval(math.inf, parts=(math.inf,) * 20)], scale="log").known

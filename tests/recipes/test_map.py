@@ -150,9 +150,9 @@ def test_several_passes_give_the_rows_of_one(stack, bitext, monkeypatch):
     one = ig.map(stack, bitext, sample=20)
     one_pass, passes = map_recipe._one_pass, []
 
-    def counted(reading, layers, *rest):
+    def counted(reading, layers, *rest, **named):
         passes.append(layers)
-        return one_pass(reading, layers, *rest)
+        return one_pass(reading, layers, *rest, **named)
 
     monkeypatch.setattr(map_recipe, "SUMS_BYTES", 1)
     monkeypatch.setattr(map_recipe, "_one_pass", counted)

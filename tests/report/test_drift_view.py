@@ -216,7 +216,7 @@ def test_the_page_and_figures_of_a_drift_run(tmp_path):
         "Held-out perplexity (freeze:0)",
     ]  # fmt: skip
     assert "L2 distance (to start)" in titles and "CKA (to own)" in titles
-    assert figures["steps-cka-to-own"]["words"].startswith("Do the two models")
+    assert figures["steps-cka-to-own"]["words"].startswith("How similarly the two models")
     assert read_run(folder).languages == ["nl", "en", "fr"]
     moved = figures["steps-l2-drift-to-start"]
     assert moved["chosen"]["Layer"] == "3"

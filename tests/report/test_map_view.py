@@ -4,7 +4,8 @@ import pytest
 
 from isogloss.errors import InputError
 from isogloss.report import verdict
-from isogloss.report.curves import name_layers
+from isogloss.report.curves import RunFolder, name_layers
+from isogloss.report.map_view import map_sentences
 from isogloss.runs import table
 
 
@@ -25,14 +26,42 @@ def say(*curves):
 def test_one_best_layer_is_named_with_value_interval_count_and_chance():
     lines = say(curve("p@1", [0.1, 0.5, 0.8, 0.4]))
     assert lines[0] == (
-        "The languages meet most closely at layer 2, whose interval overlaps no other layer's: centred P@1 (finding a "
-        "sentence's translation as its nearest neighbour) is 0.800 [0.780, 0.820], where chance gives 0.010."
+        "The languages meet most closely at layer 2, whose interval overlaps that of no other layer: centred P@1 (finding "
+        "a sentence's translation as its nearest neighbour) is 0.800 [0.780, 0.820], where chance gives 0.010."
     )
     assert lines[1] == "This is one curve, English to Dutch, n = 500 sentences."
     assert lines[2] == (
         "Away from there the languages lie further apart: centred P@1 is 0.100 at layer 0 and 0.400 at layer 3 "
         "(the embedding output and the last layer)."
     )
+
+
+def test_a_best_layer_of_a_few_is_said_to_be_that(tmp_path):
+    rows = table.frame([row for row in curve("p@1", [0.1, 0.5, 0.8, 0.4]) if row["layer"] != 1])
+    run = RunFolder(tmp_path, {"command": "map", "depth": 4}, rows)
+    said = map_sentences(run)
+    assert said[0].startswith(
+        "The languages meet most closely at layer 2 (only layers 0, 2 and 3 were read), whose interval overlaps that "
+        "of no other of these: "
+    )
+    assert said[2].endswith("0.100 at layer 0 and 0.400 at layer 3 (the embedding output and the last one read).")
+
+
+def test_the_best_layer_is_that_without_attention_sinks():
+    """Layer 3 is best with the sinks that rule layers 1 and 2, and layer 2 without them."""
+    rows = curve("p@1", [0.2, 0.1, 0.1, 0.5, 0.4]) + curve("cka", [0.1, 0.0, 0.0, 0.5, 0.4], method="debiased")
+    for name, value in (("share", 0.05), ("times", 900.0), ("first", 1.0)):
+        rows += [entry(f"sink_{name}", layer, value, target="", method="", margin=None) for layer in (1, 2)]
+    clean = [entry("p@1", 1, 0.6), entry("p@1", 2, 0.9), entry("cka", 1, 0.6, method="debiased")]
+    rows += [{**row, "condition": "without sinks"} for row in clean]
+    rows += [entry("p@1_behind", layer, 0.0, source="", target="") for layer in range(5)]
+    said = say(rows)
+    assert said[0].startswith(
+        "The languages meet most closely at layer 2, whose interval overlaps that of no other layer: "
+    )
+    assert "nearest neighbour) without attention sinks is 0.900 [0.880, 0.920]" in said[0]
+    assert "centred P@1 at layer 2 is 0.900 instead of 0.100" in said[2]
+    assert any(line.startswith("CKA differs: it is highest at layer 1") for line in said)
 
 
 def test_neighbours_whose_intervals_overlap_cannot_be_told_apart():

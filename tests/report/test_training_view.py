@@ -76,11 +76,24 @@ def test_languages_without_a_pooled_reading_are_averaged_and_called_so():
     assert ", average over 2 languages (n = 700" in say(perplexity([20, 10], "nl"), perplexity([40, 30], "ru"))[0]
 
 
+def test_a_change_is_judged_on_the_same_text():
+    """The intervals of the readings overlap widely: what they contain is which sentences were chosen."""
+    hard = np.linspace(-0.2, 0.2, 20)  # by how much the rest is harder without each part of the text
+    rows = []
+    for step, value in ((0, 10.0), (100, 10.5)):
+        parts = value * np.exp(hard + 0.001 * step * np.cos(np.arange(20)) / 100)
+        rows.append(reading("perplexity", step, value, margin=3.0, target="nl", unit="character", n=700, parts=parts))
+    (sentence, *_) = say(rows)
+    assert "rose from 10.00 [7.000, 13.00] at step 0 to 10.50 [7.500, 13.50] at step 100" in sentence
+    assert sentence.endswith(", a factor of 1.050 [1.043, 1.057] on the same text."), sentence
+    assert "did not clearly change" in say([{**row, "parts": ""} for row in rows])[0]
+
+
 def test_a_rise_is_said_with_its_step_and_a_small_one_as_small():
     lines = say(perplexity([20, 9, 8], "all"), perplexity([20, 7, 8], "ru"), perplexity([20, 4, 4.1], "nl"))
     assert lines[1:] == [
         "It rose for Russian from step 100 on (7.000 [6.900, 7.100] then, 8.000 [7.900, 8.100] at the end).",
-        "It rose by less than its interval for Dutch (lowest at step 100).",
+        "It rose, but not clearly, for Dutch (lowest at step 100).",
     ]
 
 

@@ -5,7 +5,7 @@ How an interval is computed depends on what it is taken over:
 | over | what varies | interval |
 |---|---|---|
 | seeds | the training run | Student's t of the mean: `mean_over_seeds`, `band` for curves |
-| both | the training run and the items of the test | sum of both variances: `two_way_mean` |
+| both | the training run and the items of the test | sum of both variances: `two_way_mean`, `change_interval` |
 | items, a proportion | the sentences or words of the test | Wilson's score interval: `wilson_interval` |
 | items, a mean | the same | normal interval: `mean_interval` |
 | items, a ratio of counts | the same | percentiles of a bootstrap: `percentile_interval` |
@@ -263,6 +263,39 @@ def two_way_mean(
     whole = Estimate(mean, math.sqrt(variance), freedom, n, scale)
     training = replace(whole, error=math.sqrt(max(of_seeds - of_both, 0.0)), freedom=n - 1)
     return max(whole, training, key=lambda estimate: estimate.error * t_quantile(estimate.freedom))
+
+
+def change_interval(
+    before: Sequence[Interval], after: Sequence[Interval], *, scale: Scale = "linear", n: int = 0
+) -> Interval:
+    """The change between two readings of the same items, after - before ("log": after / before), with its interval.
+
+    Separate intervals of the readings may overlap although the change is clear, because most of what they contain is
+    which items were chosen, the same for both. The items are therefore left out part by part in both readings, and the
+    interval is that of the differences: of the items for one seed, of seeds and items together for several.
+
+    Args:
+        before: The reading of each seed, with its `parts`.
+        after: The same of the same seeds.
+        scale: "log" for ratios and perplexities.
+        n: The number of items.
+
+    Returns:
+        The mean change over seeds with its interval; all NaN unless every reading has values without `PARTS` parts.
+    """
+    readings = [*before, *after]
+    table = np.array([[each.value, *each.parts] for each in readings if len(each.parts) == PARTS])
+    if len(table) < max(2, len(readings)) or not np.isfinite(table).all() or (scale == "log" and (table <= 0).any()):
+        return Interval(math.nan)
+    forward, back = SCALES[scale]
+    first, second = np.split(forward(table), 2)  # (seeds, 1 + parts) each
+    changes = second - first
+    if len(changes) > 1:
+        change = two_way_mean(changes[:, 0], changes[:, 1:]).interval()
+    else:
+        change = jackknife_interval(float(changes[0, 0]), Tensor(changes[0, 1:]).double())
+    value, low, high = (float(back(end)) for end in (change.value, change.low, change.high))
+    return Interval(value, low, high, n)
 
 
 def holm_confidences(p_values: Sequence[float]) -> list[float]:

@@ -22,8 +22,8 @@ import pandas as pd
 
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
-from isogloss.measures.statistics import Interval, mean_over_seeds
-from isogloss.runs.table import WITHOUT_SINKS, training_name
+from isogloss.measures.statistics import Interval, change_interval, mean_over_seeds
+from isogloss.runs.table import WITHOUT_SINKS, is_given, training_name
 from isogloss.text import languages
 
 POOLED, OTHERS = "all", "others"  # targets of readings over the text of all languages, and of all but the trained one
@@ -58,6 +58,7 @@ class Curve:
         members: Number of curves in the average.
         seeds: Number of seeds in the mean.
         text: For a mean over seeds, the readings with the intervals over the text, averaged over seeds.
+        own: For a curve along steps, the readings of each seed, by which steps are compared on the same items.
         tied: Layers that cannot be distinguished from the best one on the same sentences; None if the run did not
             compare them.
         layer: For a curve along steps, its layer.
@@ -75,6 +76,7 @@ class Curve:
     members: int = 1
     seeds: int = 1
     text: Mapping[int, Interval] = field(default_factory=dict)
+    own: Readings = field(default_factory=dict)
     tied: tuple[int, ...] | None = None
     layer: int | None = None
     method: str = ""
@@ -178,17 +180,37 @@ class Curve:
         """The one of three wordings that describes the change from the first to the last reading."""
         return (stayed, rose, fell)[self.turn]
 
-    def apart(self, first: int, second: int) -> bool:
-        """Whether two readings differ: their intervals do not overlap or, without intervals, their values differ.
+    def change(self, first: int = 0, second: int = -1) -> Interval:
+        """The change between two positions on the same items, a ratio if the measure is logarithmic; NaN if unknown."""
+        places = self.at[first], self.at[second]
+        pairs = [[own[place] for place in places] for own in self.own.values() if set(places) <= set(own)]
+        before, after = zip(*pairs, strict=True) if pairs else ((), ())
+        return change_interval(before, after, scale="log" if describe(self.measure).logarithmic else "linear")
 
-        Readings of one training share their items, so this is conservative. With several seeds, both the intervals over
-        seeds and those over the text must not overlap: seeds that agree say nothing about other sentences.
+    def apart(self, first: int, second: int) -> bool:
+        """Whether two readings differ: whether the interval of their change on the same items excludes no change.
+
+        If that is unknown, whether their intervals do not overlap or, without intervals, their values differ. Readings
+        of one training share their items, so this is conservative. With several seeds, both the intervals over seeds
+        and those over the text must not overlap: seeds that agree say nothing about other sentences.
         """
+        change, none = self.change(first, second), 1.0 if describe(self.measure).logarithmic else 0.0
+        if change.known:
+            return not change.low <= none <= change.high
         for readings in filter(None, (self.readings, self.text)):
             one, other = readings[self.at[first]], readings[self.at[second]]
             if overlap(one, other) if one.known and other.known else one.value == other.value:
                 return False
         return True
+
+    def changed(self, first: int = 0, second: int = -1) -> str:
+        """The change between two positions on the same items as text, as in "a factor of 0.9 [0.8, 1.0]", or ""."""
+        change = self.change(first, second)
+        if not change.known:
+            return ""
+        if describe(self.measure).logarithmic:
+            return f"a factor of {change.share} on the same text"
+        return f"a change of {change.say(lambda value: f'{value:+.3f}')} on the same items"
 
     def say(self, layer: int, *, floor: bool = True) -> str:
         """The value at a layer, its interval and, if higher is better, the chance level, as text."""
@@ -258,18 +280,22 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
     names = by or ("measure", *NAMES, "pooling", "settings", *apart, *rows.columns.intersection(["training"]))
     numbers = rows[["seed", along, "n", *BOUNDS]].to_numpy(dtype="float64", na_value=np.nan).tolist()
+    left_out = (
+        [text.split() if is_given(text) else () for text in rows["parts"]] if along == "step" else [()] * len(rows)
+    )
     coordinates = zip(*(rows[name].tolist() for name in names), strict=True)
     made = []
-    for values, own in grouped(zip(coordinates, numbers, strict=True), itemgetter(0)).items():
+    for values, own in grouped(zip(coordinates, numbers, left_out, strict=True), itemgetter(0)).items():
         group: Readings = {}
-        for _, (seed, position, n, value, low, high, floor) in own:
+        for _, (seed, position, n, value, low, high, floor), parts in own:
             low, high = (low, high) if low <= high else (nan, nan)  # an interval with one end is unknown
-            reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor)
+            reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor, tuple(map(float, parts)))
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
         fields = ("measure", *NAMES, *DERIVED_NAMES)
         about: dict[str, Any] = {name: cell for name, cell in known.items() if name in fields}
         about["layer"] = int(known["layer"]) if known.get("layer") else None
+        about["own"] = group if along == "step" else {}
         if along == "step" and len(group.keys() - {None}) > 1:
             made.append(_curve_over_seeds(group, about))
         else:
@@ -327,7 +353,20 @@ def average(parts: Sequence[Curve]) -> Curve:
     differing = [name for name in (*NAMES, *DERIVED_NAMES) if len({getattr(part, name) for part in whole}) > 1]
     about: dict[str, Any] = {"members": len(whole), "most": max(part.counts[1] for part in whole)}
     about |= {"seeds": max(part.seeds for part in whole), **dict.fromkeys(differing, "")}
-    return replace(whole[0], readings=readings, text={}, **about)
+    return replace(whole[0], readings=readings, text={}, own=_average_own([part.own for part in whole]), **about)
+
+
+def _average_own(every: Sequence[Readings]) -> Readings:
+    """The mean of several curves at each seed and position that all of them have, with its values without parts."""
+    averaged: Readings = {}
+    for seed in set.intersection(*map(set, every)):
+        for position in set.intersection(*(set(own[seed]) for own in every)):
+            same = [own[seed][position] for own in every]
+            lengths = {len(reading.parts) for reading in same}
+            parts = np.mean([reading.parts for reading in same], axis=0) if len(lengths) == 1 else ()
+            value = float(np.mean([reading.value for reading in same]))
+            averaged.setdefault(seed, {})[position] = Interval(value, parts=tuple(parts))
+    return averaged
 
 
 def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
@@ -345,6 +384,11 @@ def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
         tied = tuple(layer for layer, reading in behind[0].readings.items() if not reading.low > 0)
     readings = {at: replace(reading, low=own[at].low, high=own[at].high) for at, reading in curve.readings.items()}
     return replace(curve, readings=readings, tied=tied)
+
+
+def _identity(curve: Curve) -> tuple[Any, ...]:
+    """What identifies a curve, except whether it is with or without attention sinks."""
+    return (curve.measure, curve.layer, *(getattr(curve, name) for name in (*NAMES, "seed") if name != "condition"))
 
 
 def central_language(pairs: Iterable[tuple[str, str]]) -> str:
@@ -396,10 +440,25 @@ class RunFolder:
         return curves(self.mapped)
 
     @cached_property
+    def without_sinks(self) -> list[Curve]:
+        """The curves of a map along layers, at layers with attention sinks with the values without them.
+
+        If there are any, layers are not compared on the same sentences: the run compares those with sinks apart.
+        """
+        clean = {_identity(curve): curve for curve in curves(self.rows[self.rows["condition"] == WITHOUT_SINKS])}
+        kept = [curve for curve in self.by_layer if not (clean and curve.measure.endswith("_behind"))]
+        return [
+            replace(curve, readings={**curve.readings, **clean[_identity(curve)].readings})
+            if _identity(curve) in clean
+            else curve
+            for curve in kept
+        ]
+
+    @cached_property
     def lead(self) -> Curve | None:
-        """The leading measure of a map by layer, averaged over language pairs; None if there is none."""
-        known = {(curve.measure, curve.method) for curve in self.by_layer}
-        return next((overall(self.by_layer, *pair) for pair in LEADING if pair in known), None)
+        """The leading measure of a map by layer, without attention sinks, averaged over language pairs, if any."""
+        known = {(curve.measure, curve.method) for curve in self.without_sinks}
+        return next((overall(self.without_sinks, *pair) for pair in LEADING if pair in known), None)
 
     def map_at(self, end: str) -> "tuple[int, RunFolder, Curve] | None":
         """The first (`min`) or last (`max`) step with a measure by layer, its rows as a map, and the leading curve.
@@ -494,7 +553,7 @@ def count_items(curve: Curve) -> str:
 
 def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
     """A sentence on the closest and the farthest language from the central one at the best layer; none for two."""
-    best, parts = lead.best, select(run.by_layer, measure=lead.measure, method=lead.method)
+    best, parts = lead.best, select(run.without_sinks, measure=lead.measure, method=lead.method)
     partners = {code: curve for code, curve in by_partner(parts, centre).items() if best in curve.at}
     if len(partners) < 2 or lead.above_chance is False:
         return []

@@ -1,7 +1,7 @@
 """The page of a drift run: the effect of fine-tuning on its language, on other languages, and on layers.
 
-Intervals are over seeds if there are several, else over the text. Something is called a change only if the intervals of
-the two readings do not overlap, over seeds and over the text: seeds that agree say nothing about other sentences.
+Intervals are over seeds if there are several, else over the text. Something is called a change only if its interval on
+the same text, over seeds and text, excludes no change (`Curve.apart`).
 """
 
 from collections.abc import Iterator, Mapping
@@ -80,7 +80,7 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
     here = select(courses, data=HELD)[0]
     per = "its perplexity per token"
     change = here.way(f"lowered {per}", f"did not clearly change {per}:", f"raised {per}")
-    sentence = f"Tuning on {language_name(language)}{by} {change} {here.from_to()}"
+    sentence = f"Tuning on {language_name(language)}{by} {change} {here.from_to()}{_changed(here)}"
     seeds = f" (means of {here.seeds} seeds)" if here.seeds > 1 else ""
     others = {curve.target: curve for curve in reversed(courses) if curve.target != language}  # the first of each
     pooled = others.pop(OTHERS, None)
@@ -88,7 +88,7 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
         return [f"{sentence}{seeds}."]
     whose = "the other languages, pooled," if len(others) > 1 else language_name(next(iter(others)))
     change = pooled.way("fell", "did not clearly change:", "rose")
-    sentence += f"; that of {whose} {change} {pooled.from_to(steps=False)}"
+    sentence += f"; that of {whose} {change} {pooled.from_to(steps=False)}{_changed(pooled)}"
     if len(others) > 1 and pooled.turn:
         most = max(others, key=lambda code: pooled.turn * others[code].last.value / others[code].first.value)
         sentence += f" ({language_name(most)} most, {others[most].from_to(steps=False)})"
@@ -104,8 +104,15 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
         parts = [f"cross at {' and '.join(f'{text} per {unit}' for unit, text in crossed.items())}"] if crossed else []
         parts += [f"do not cross{'' if len(never) == 2 else ' ' + never[0]}"] if never else []
         best = " and ".join(f"{text} per {unit}" for unit, text in balanced.items())
-        sentences.append(f"The two curves{by} {' and '.join(parts)}; gain and loss balance best at {best}.")
+        ends = {f"step {step:,}": name for step, name in ((here.at[0], "the first"), (here.at[-1], "the last"))}
+        at_end = {ends[text] for text in balanced.values() if text in ends}
+        edge = f" ({' and '.join(sorted(at_end))} reading, so not necessarily an optimum)" if at_end else ""
+        sentences.append(f"The two curves{by} {' and '.join(parts)}; gain and loss balance best at {best}{edge}.")
     return sentences
+
+
+def _changed(curve: Curve) -> str:
+    return f" ({changed})" if (changed := curve.changed()) else ""
 
 
 def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:

@@ -42,12 +42,13 @@ def next_token(curve: Curve, languages: int) -> str:
     """A sentence on the layer at which the next token is known."""
     top = curve.at[-1]
     half = next(layer for layer in curve.at if curve.readings[layer].value >= curve.readings[top].value / 2)
+    read = "" if len(curve.at) == top + 1 else ", the first of those read"
     over = f", averaged over {languages} languages" if languages > 1 else ""
     first = f"{number(curve.first.value)} at layer {curve.at[0]}"
     name = MASKED if curve.unit == MASKED else "next token"
     return (
         f"The {name} has a probability of {curve.say(top)}, at layer {top}"
-        f"{over}, and of {first}; half of what the top gives is reached at layer {half}."
+        f"{over}, and of {first}; half of what the top gives is reached at layer {half}{read}."
     )
 
 

@@ -255,11 +255,15 @@ def by_model(run: RunFolder) -> list[tuple[str, RunFolder]]:
 
 def map_sentences(run: RunFolder) -> list[str]:
     """The verdict on the rows of one model."""
-    lead, parts = run.lead, run.by_layer
+    lead, parts = run.lead, run.without_sinks
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
-    own = select(parts, measure=lead.measure, method=lead.method)
-    sentences = [_lead(lead), _basis(lead, own, run.mapped), *_sinks(run, lead)]
+    own, sinks = select(parts, measure=lead.measure, method=lead.method), _sinks(run, lead)
+    sentences = [
+        _lead(lead, run.depth, without=bool(sinks)),
+        _basis(lead, own, run.mapped, without=bool(sinks)),
+        *sinks,
+    ]
     sentences += curves.name_partners(run, run.centre, lead)
     sentences += _collapse(lead, parts)
     for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
@@ -286,17 +290,21 @@ def map_sentences(run: RunFolder) -> list[str]:
     ends = [layer for layer in (first, last) if layer not in lead.alike]
     if ends and lead.above_chance is not False:
         said = " and ".join(f"{number(lead.readings[layer].value)} at layer {layer}" for layer in ends)
-        names = {first: "the embedding output" if first == 0 else f"layer {first}", last: "the last layer"}
+        names = {first: "the embedding output" if first == 0 else f"layer {first}"}
+        names[last] = "the last layer" if last == (run.depth or last) else "the last one read"
         places = " and ".join(names[layer] for layer in ends)
         sentences.append(f"Away from there the languages lie further apart: {lead.name} is {said} ({places}).")
     return sentences[:MOST_SENTENCES]
 
 
-def _lead(curve: Curve) -> str:
+def _lead(curve: Curve, depth: int | None, *, without: bool) -> str:
+    """A sentence on the best layer; without: whether values at layers with attention sinks are without them."""
     best, same = curve.best, curve.alike
-    measure = f"{curve.name} ({ASKS[curve.measure]})"
+    measure = f"{curve.name} ({ASKS[curve.measure]})" + " without attention sinks" * without
     numbers = curve.say(best)
     unsure = not curve.peak.known
+    partly = depth is not None and curve.at != tuple(range(depth + 1))
+    read = f" (only {curves.name_layers(curve.at)} were read)" if partly else ""
     if curve.above_chance is False:
         why = "which is no more than that" if unsure else "and its interval reaches down to that floor"
         return f"No layer is better than chance: {measure} is highest at layer {best} with {numbers}, {why}."
@@ -304,21 +312,26 @@ def _lead(curve: Curve) -> str:
         how = "none can be told from the best" if curve.tied else "all intervals overlap the best one's"
         return f"No layer stands out: of {curves.name_layers(same)} {how}, layer {best}, where {measure} is {numbers}."
     if len(same) > 1:
-        opening = f"The languages meet most closely at {curves.name_layers(same)}, which cannot be told apart"
+        opening = f"The languages meet most closely at {curves.name_layers(same)}{read}, which cannot be told apart"
         return f"{opening}: {measure} peaks at layer {best} with {numbers}."
+    other = "other of these" if partly else "other layer"
     how = (
-        "better than any other layer on the same sentences"
+        f"better than any {other} on the same sentences"
         if curve.tied
-        else "whose interval overlaps no other layer's"
+        else f"whose interval overlaps that of no {other}"
     )
-    return f"The languages meet most closely at layer {best}{'' if unsure else f', {how}'}: {measure} is {numbers}."
+    how = "" if unsure else f", {how}"
+    return f"The languages meet most closely at layer {best}{read}{how}: {measure} is {numbers}."
 
 
-def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
-    """A sentence on what was averaged, the number of items, and the cross-fitted value of the best layer."""
+def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame, *, without: bool) -> str:
+    """A sentence on what was averaged, the number of items, and the cross-fitted value of the best layer.
+
+    without: whether sinks are left out of the curve, but not of the cross-fitted value, which is then not given.
+    """
     rows = rows[(rows["measure"] == f"{curve.measure}_best") & (rows["method"] == curve.method)]
     apart = ""
-    if len(rows) == 1:
+    if len(rows) == 1 and not without:
         honest = Interval(*rows.iloc[0][["value", "low", "high"]]).say(number)
         apart = f" Chosen on half of the sentences and read on the other half, the best layer has {honest}."
     if curve.members == 1:
@@ -335,7 +348,7 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame) -> str:
         both = all((target, source) in pairs for source, target in pairs)
         members = f"{kind} (each pair of languages both ways)" if both else kind
     averaged = (
-        "its interval is the average of theirs, no narrower one being safe for pairs that share their sentences"
+        "the ends of its interval are the averages of theirs, which is cautious"
         if curve.tied is None
         else "layers are compared on the same sentences"
     )

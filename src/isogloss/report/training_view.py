@@ -251,8 +251,8 @@ def view(run: RunFolder) -> View:
     """The view of a training: sentences on its readings, then on rows without a step as for a map, for each model.
 
     The order is retrieval by layer, loss, held-out perplexity, then other measures, each with its step, its interval if
-    there is one, and the number of items. Something is called a change only if the intervals of the two readings do not
-    overlap; without intervals, values are compared. The page warns if no layer is better than chance.
+    there is one, and the number of items. Something is called a change only if its interval on the same items excludes
+    no change (`Curve.apart`). The page warns if no layer is better than chance.
     """
     verdict = []
     for head, own in map_view.by_model(run):
@@ -334,7 +334,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
     if low.last.high < high.last.low or (not low.last.known and low.last.value < high.last.value):
         near, far = (f"{language_name(line.languages[0])} ({line.reading(-1)})" for line in (low, high))
         sentence = f"{sentence[:-1]}; it is lowest for {near} and highest for {far}."
-    # Languages whose perplexity was lower before the end, clearly or within overlapping intervals.
+    # Languages whose perplexity was lower before the end, clearly or not.
     clear, slight = [], []
     for line in lines:
         step = min(line.at, key=lambda step: line.readings[step].value)
@@ -347,7 +347,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
         else:
             slight.append(f"{name} (lowest at step {since})")
     rises = [f"It rose for {curves.listed(clear)}."] if clear else []
-    rises += [f"It rose by less than its interval for {curves.listed(slight)}."] if slight else []
+    rises += [f"It rose, but not clearly, for {curves.listed(slight)}."] if slight else []
     return [sentence, *rises]
 
 
@@ -373,5 +373,6 @@ def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", 
     end = f"{curve.reading(-1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{over}{behind}"
     if len(curve.at) == 1:
         return f"{subject} is {end}."
-    how = curve.way("fell", "did not clearly change:", "rose")
-    return f"{subject} {how} from {curve.reading(0)} at step {curve.at[0]:,} to {end}."
+    how, changed = curve.way("fell", "did not clearly change:", "rose"), curve.changed()
+    by = f", {changed}" if changed else ""
+    return f"{subject} {how} from {curve.reading(0)} at step {curve.at[0]:,} to {end}{by}."
