@@ -192,7 +192,8 @@ def test_long_sentences_are_cut_counted_and_said(undrawn, sides, tiny):
 
 def test_a_run_is_not_overwritten(isogloss, sides, tiny):
     arguments = ("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
-    code, shown, _ = isogloss(*arguments, "--no-page")
+    code, shown, told = isogloss(*arguments, "--no-page", "--resume")
+    assert f"there is no run at {sides / 'run'} to resume, so it begins" in told
     assert code == 0 and f"report: not drawn; `isogloss report {sides / 'run'}` draws it\n" in shown
     assert not (sides / "run" / "report.html").exists() and not (sides / "run" / "figures").exists()
     before = (sides / "run" / "rows.csv").read_bytes()

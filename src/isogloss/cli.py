@@ -158,6 +158,8 @@ def carry_out(
     first, failure, page = is_first_process(), None, None
     if first:
         check_folder(folder, resume=resume)
+        if resume and not (folder / "run.json").is_file():
+            typer.echo(f"isogloss: there is no run at {folder} to resume, so it begins", err=True)
     with nullcontext() if quiet or not first else bar():
         try:
             table = work(out=folder, resume=resume)
@@ -234,7 +236,7 @@ def sweep_command(name: str) -> Any:
         from isogloss.recipes.jobs import job_lines
 
         own = [each for each in parameters if each.name not in (*shared, *RUN_ONLY)]
-        options = {each.name: given[each.name] for each in own if given[each.name] != each.default}
+        options = {each.name: given[each.name] for each in own if str(given[each.name]) != str(each.default)}
         usual = Path("runs/sweep")
         if dry_run:
             _, _, jobs = plan_sweep(name, given["grid"] or [], out=given["out"] or usual, options=options)
@@ -243,8 +245,8 @@ def sweep_command(name: str) -> Any:
         work = partial(sweep, name, **{each: given[each] for each in shared}, **options)
         carry_out(work, usual, **{each: given[each] for each in RUN_ONLY})
 
-    example = re.search(r"Example: isogloss (.*)", recipe.call.__doc__ or "", re.DOTALL)
-    usual_words = example[1].strip() if example else name
+    example = re.search(r"Example: isogloss (.*?)(\n\s*\n|\Z)", recipe.call.__doc__ or "", re.DOTALL)
+    usual_words = " ".join(example[1].split()) if example else name
     text = f"Run {name} with every combination of the values in --grid."
     text += f"\n\nExample: isogloss sweep {usual_words} --grid seed=0..4"
     return with_parameters(run, [*parameters, keyword("dry_run", DryRun, False)], name, text)

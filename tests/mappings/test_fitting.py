@@ -209,6 +209,8 @@ def test_a_file_that_is_no_mapping_is_refused(tmp_path):
     from safetensors.torch import save_file
 
     save_file({"weight": torch.eye(3)}, path)
+    with pytest.raises(InputError, match="is a folder; give the name of a file, as in .*mapping.safetensors"):
+        ig.save(ig.procrustes(draw(20, 4), draw(20, 4, seed=1)), tmp_path)
     with pytest.raises(InputError, match="no mapping written by ig.save"):
         ig.load_mapping(path)
     save_file({"weight": torch.eye(3)}, path, metadata={"format": "isogloss mapping 1"})

@@ -271,6 +271,10 @@ def test_jobs_as_processes_and_the_command(given, tmp_path, monkeypatch, capsys)
     run = command_line(monkeypatch, capsys)
     code, shown, _ = run(*words, "--dry-run")
     assert code == 0 and shown.startswith("2 jobs:\n") and shown.count("--plans freeze:") == 2
+    code, shown, _ = run("sweep", "map", "--grid", "seed=0,1", "--dry-run")
+    assert code == 0 and "\nisogloss map mini\nwith\n" in shown, "the grid alone, without defaults"
+    code, shown, _ = run("sweep", "map", "--help")
+    assert " --grid seed=0..4" in " ".join(shown.split()) and ">>>" not in shown
     assert not (tmp_path / "run").exists()
     code, shown, told = run(*words, "--parallel", 2)
     assert code == 0, told

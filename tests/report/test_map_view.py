@@ -26,8 +26,8 @@ def say(*curves):
 def test_one_best_layer_is_named_with_value_interval_count_and_chance():
     lines = say(curve("p@1", [0.1, 0.5, 0.8, 0.4]))
     assert lines[0] == (
-        "The languages meet most closely at layer 2, whose interval overlaps that of no other layer: centred P@1 (finding "
-        "a sentence's translation as its nearest neighbour) is 0.800 [0.780, 0.820], where chance gives 0.010."
+        "The languages meet most closely at layer 2, whose interval overlaps that of no other layer: centred P@1 "
+        "(finding a sentence's translation as its nearest neighbour) is 0.800 [0.780, 0.820], where chance gives 0.010."
     )
     assert lines[1] == "This is one curve, English to Dutch, n = 500 sentences."
     assert lines[2] == (

@@ -223,7 +223,7 @@ def test_each_plan_has_a_sentence_and_the_best_for_the_others_is_named():
         "[0.240, 0.260] (German 0.600, Dutch 0.500).",
         "freeze:8: accuracy 0.800 [0.780, 0.820] in English, 0.600 [0.590, 0.610] in the others, a gap of 0.200 "
         "[0.190, 0.210] (German 0.700, Dutch 0.500).",
-        "The others score highest under freeze:8: 0.600 [0.590, 0.610].",
+        "The others score highest under freeze:8: 0.600 [0.590, 0.610]; each plan has one seed.",
     ]  # fmt: skip
 
 
@@ -231,7 +231,7 @@ def test_of_plans_that_score_alike_the_facts_name_the_one_that_the_verdict_names
     rows = made(plans=("freeze:-1", "freeze:0"))
     rows["value"] = rows.value.where(rows.target != "others", 0.5)
     assert transfer_verdict(rows)[-1].startswith("The others score highest under freeze:-1: 0.500 [")
-    assert transfer_verdict(rows)[-1].endswith("; the interval of freeze:0 reaches into that.")
+    assert transfer_verdict(rows)[-1].endswith("; the interval of freeze:0 reaches into that; each plan has one seed.")
     assert transfer_facts(rows)[0] == ("best plan for the others", "freeze:-1", "")
 
 
@@ -244,11 +244,11 @@ def test_plans_whose_intervals_reach_into_the_best_one_s_are_named_or_counted():
             rows.loc[at, ["value", "low", "high"]] = [score, score - 0.01, score + 0.01]
         return transfer_verdict(rows)[-1]
 
-    said = "The others score highest under freeze:0: 0.500 [0.490, 0.510]"
-    assert last(0.5, 0.475, 0.479) == f"{said}."
-    assert last(0.5, 0.481, 0.479) == f"{said}; the interval of freeze:1 reaches into that."
-    assert last(0.5, 0.481, 0.49, 0.4) == f"{said}; the intervals of freeze:1 and freeze:2 reach into that."
-    assert last(0.5, *[0.49] * 4) == f"{said}; the intervals of 4 more plans reach into that."
+    said, seed = "The others score highest under freeze:0: 0.500 [0.490, 0.510]", "; each plan has one seed."
+    assert last(0.5, 0.475, 0.479) == f"{said}{seed}"
+    assert last(0.5, 0.481, 0.479) == f"{said}; the interval of freeze:1 reaches into that{seed}"
+    assert last(0.5, 0.481, 0.49, 0.4) == f"{said}; the intervals of freeze:1 and freeze:2 reach into that{seed}"
+    assert last(0.5, *[0.49] * 4) == f"{said}; the intervals of 4 more plans reach into that{seed}"
 
 
 def test_a_plan_does_not_reach_into_itself_on_other_data():
@@ -256,8 +256,21 @@ def test_a_plan_does_not_reach_into_itself_on_other_data():
     again = rows[rows.target == "others"].assign(data="other")
     again[["value", "low", "high"]] -= 0.005
     assert transfer_verdict(pd.concat([rows, again]))[-1] == (
-        "The others score highest under freeze:8: 0.600 [0.590, 0.610]."
+        "The others score highest under freeze:8: 0.600 [0.590, 0.610]; each plan has one seed."
     )
+
+
+def test_a_plan_that_was_still_improving_at_its_last_update_is_said_to_be_that():
+    at = {"model": "mini", "task": "nli", "source": "en", "target": "en", "seed": 0}
+    course = [row("accuracy", 0.1 * step, step=step, data="dev", plan="freeze:-1", **at) for step in (3, 6, 9)]
+    chosen = [row("chosen_step", step, plan=plan, **at) for plan, step in (("freeze:-1", 9), ("freeze:8", 6))]
+    said = transfer_verdict(pd.concat([made(), frame([*course, *chosen])]))
+    assert said[-1] == (
+        "Under freeze:-1 the score on the development set was highest after the last update; more epochs or a higher "
+        "rate may raise it."
+    )
+    once = pd.concat([made(), frame([*course[:1], row("chosen_step", 3, plan="freeze:8", **at)])])
+    assert "last update" not in " ".join(transfer_verdict(once)), "scored once, so nothing was chosen"
 
 
 def test_the_loss_of_several_plans_is_not_called_that_of_other_languages():

@@ -3,6 +3,7 @@ import multiprocessing
 import os
 import signal
 import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -96,6 +97,25 @@ def test_rows_that_were_written_and_are_gone_are_missed_and_found_again_in_a_fin
         pd.testing.assert_frame_equal(read_rows(folder), frame(ROWS))
         start(folder, FACTS, resume=True).close()
         assert (folder / "rows.csv").read_bytes() == sound
+
+
+def test_what_differs_from_the_start_of_a_run_is_listed_unless_it_changes_no_result(tmp_path):
+    facts = {**FACTS, "arguments": {"epochs": 3, "rate": 1e-4, "checkpoint": 20}}
+    start(tmp_path / "run", facts).close()
+    start(tmp_path / "run", {**facts, "arguments": {**facts["arguments"], "checkpoint": 500}}, resume=True).close()
+    changed = {**facts, "arguments": {"epochs": 5, "rate": 2e-4, "checkpoint": 20}}
+    both = r"\(arguments epochs: 3 then, 5 now; arguments rate: 0.0001 then, 0.0002 now\)"
+    with pytest.raises(InputError, match=f"run was begun differently {both}; resume with the same"):
+        start(tmp_path / "run", changed, resume=True)
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(InputError, match="run cannot be made in .*: Operation not permitted; choose another --out"):
+        start(tmp_path / "run", FACTS)
 
 
 def test_a_run_killed_while_it_was_being_made_can_be_resumed(tmp_path):

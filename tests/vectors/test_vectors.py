@@ -145,6 +145,13 @@ def test_vectors_are_float32_on_the_cpu_whatever_the_mode_and_the_default(tiny, 
         torch.set_default_dtype(torch.float32)
 
 
+def test_a_name_or_a_single_layer_is_refused_with_what_to_give(tiny):
+    with pytest.raises(InputError, match=r"loaded model; give isogloss.load\('mini'\)"):
+        ig.vectors("mini", CORPUS)
+    with pytest.raises(InputError, match=r"give layers=\[2\]"):
+        ig.vectors(load(tiny("bert")), CORPUS, layers=2)
+
+
 def test_only_the_layers_asked_for(tiny):
     stack = load(tiny("bert"))
     torch.testing.assert_close(vectors(stack, CORPUS, layers=[2, 0]), vectors(stack, CORPUS)[[2, 0]], atol=1e-6, rtol=0)

@@ -80,6 +80,7 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
     >>> save(procrustes(x, y), "w.safetensors")  # doctest: +SKIP
     """
     file = Path(path)
+    require(not file.is_dir(), f"{file} is a folder; give the name of a file, as in {file / 'mapping.safetensors'}")
     tensors = {"weight": mapping.weight}
     facts = {"format": FORMAT, "method": mapping.method, "pairs": str(mapping.pairs), "restore": mapping.restore}
     for side in _SIDES:

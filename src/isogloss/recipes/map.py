@@ -43,6 +43,7 @@ METHODS = ("cosine", "centred", "csls")
 KS = (1, 5, 10)
 CHUNK_BYTES = 400_000_000  # maximum size of the vectors of one chunk
 SUMS_BYTES = 1_000_000_000  # maximum size of the d x d sums of CKA; above it, layers are read in several passes
+FEW = 500  # sentences from which a statistical aligner learns little
 WORD_MAP = "Word map"
 
 Links = dict[Pair, list[Sequence[Link]]]
@@ -224,7 +225,10 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
     first = max(bitext.languages, key=lambda language: ends[language])
     for pair in ((first, language) for language in bitext.languages if language != first and reading.words):
         links[pair], given = links_of(bitext, pair, sample, aligner=aligner)
-        least[pair] = 1 if given or len(sample) < 500 else 2
+        least[pair] = 1 if given or len(sample) < FEW else 2
+        if not given and len(sample) < FEW:
+            linked = f"a statistical aligner linked the words of {' and '.join(pair)} in {len(sample)} sentences"
+            run.note(f"{linked}, too few to rely on: many of these pairs of words are no translations")
         if given:
             gold[pair] = links[pair]
     words = vocabulary(bitext, links, sample, limit=most, at_least=least)

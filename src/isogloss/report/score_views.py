@@ -395,7 +395,8 @@ def transfer_view(run: RunFolder) -> View:
     for experiment in groups:
         part = experiment.scores[0]
         about = f"{part.model}, {part.task} from {experiment.home}: "
-        verdict += _plan_sentences(experiment, about if len(groups) > 1 else "")
+        about = about if len(groups) > 1 else ""
+        verdict += [*_plan_sentences(experiment, about), *_still_rising(run, experiment, about)]
     numbers: list[Fact] = []
     # Facts of the plan with the highest mean over the other languages:
     means = [(own, part) for own in groups for part in select(own.scores, target=OTHERS)]
@@ -446,9 +447,24 @@ def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
         tied = f"{len(same)} more plans" if len(same) > MOST_TIES else curves.listed(same) if same else ""
         reach = f"interval of {tied} reaches" if len(same) == 1 else f"intervals of {tied} reach"
         ties = f"; the {reach} into that" if same else ""
-        best = experiment.plans[mean.best]
-        sentences.append(f"{head}The others score highest under {best}: {mean.peak.say(number)}{ties}.")
+        best, once = experiment.plans[mean.best], "" if experiment.several else "; each plan has one seed"
+        sentences.append(f"{head}The others score highest under {best}: {mean.peak.say(number)}{ties}{once}.")
     return sentences
+
+
+def _still_rising(run: RunFolder, experiment: Experiment, head: str) -> list[str]:
+    """A sentence on plans whose score on the development set was highest at the last of several evaluations, if any."""
+    first = experiment.scores[0]
+    at = {"model": first.model, "task": first.task, "source": first.source}
+    rows = curves.with_trainings(run.rows[(run.rows[list(at)] == pd.Series(at)).all(axis=1)])
+    evaluated = rows.loc[(rows["measure"] == first.measure) & rows["step"].notna(), "step"]
+    chosen = rows[(rows["measure"] == "chosen_step") & (rows["target"] == first.source) & (rows["selection"] == "")]
+    last = chosen[chosen["value"] == evaluated.max()] if evaluated.nunique() > 1 else chosen[:0]
+    plans = [
+        name for name in experiment.plans if (last["training"] == name).sum() == (chosen["training"] == name).sum() > 0
+    ]
+    rising = "the score on the development set was highest after the last update"
+    return [f"{head}Under {curves.listed(plans)} {rising}; more epochs or a higher rate may raise it."] if plans else []
 
 
 def _course_sentences(run: RunFolder) -> list[str]:

@@ -28,6 +28,7 @@ from isogloss.runs import table
 from isogloss.runs.table import COLUMNS, Row, key, written_cells
 
 LOCK = ".lock"
+NO_MATTER = ("checkpoint", "keep_checkpoints")  # arguments that change no result, and may differ when a run is resumed
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
 
 
@@ -146,7 +147,10 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
         run.finished = is_finished(path)
         return run
     check_folder(path, resume=resume)
-    path.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be made in {path.parent}: {error.strerror}; choose another --out") from error
     run.lock()
     try:
         if (path / "run.json").is_file():
@@ -157,12 +161,10 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
                     f"not {table.SCHEMA}); it can be reported, not resumed: choose another --out"
                 )
             now = json.loads(json.dumps(run.facts, default=str))
-            for name in ("command", "arguments", "seed", "model", "hashes"):
-                if before.get(name) != now.get(name):
-                    what = _difference(before.get(name), now.get(name), name)
-                    raise InputError(
-                        f"{path} was begun differently ({what}); resume with the same, or choose another --out"
-                    )
+            names = ("command", "arguments", "seed", "model", "hashes")
+            if what := [part for name in names for part in _differences(before.get(name), now.get(name), name)]:
+                differently = f"{path} was begun differently ({'; '.join(what)})"
+                raise InputError(f"{differently}; resume with the same, or choose another --out")
             run.new = False
             run.finished = before.get("status") == "finished"
             run.facts |= {"started": before.get("started"), "notes": before.get("notes", []), "resumed": _now()}
@@ -283,12 +285,11 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
     return dict(facts)
 
 
-def _difference(before: Any, now: Any, name: str) -> str:
+def _differences(before: Any, now: Any, name: str) -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
-        for part in sorted(set(before) | set(now)):
-            if before.get(part) != now.get(part):
-                return _difference(before.get(part), now.get(part), f"{name} {part}")
-    return f"{name}: {before!r} then, {now!r} now"
+        parts = [part for part in sorted(before.keys() | now.keys()) if part not in NO_MATTER]
+        return [each for part in parts for each in _differences(before.get(part), now.get(part), f"{name} {part}")]
+    return [] if before == now else [f"{name}: {before!r} then, {now!r} now"]
 
 
 def _surroundings() -> dict[str, Any]:

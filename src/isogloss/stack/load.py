@@ -424,7 +424,7 @@ def choose_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch
         return dtype
     if dtype in (None, "auto"):
         return torch.bfloat16 if device.type == "cuda" else torch.float32
-    require(dtype in DTYPES, f"--dtype {dtype!r} is not known; choose {', '.join(DTYPES)}")
+    require(dtype in DTYPES, f"--dtype {dtype!r} is not known; choose {', '.join([*DTYPES, *QUANTISED])}")
     return DTYPES[dtype]
 
 

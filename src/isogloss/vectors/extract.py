@@ -195,6 +195,8 @@ def vectors(
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
     """
+    require(not isinstance(stack, str), f"vectors are read from a loaded model; give isogloss.load({stack!r})")
+    require(not isinstance(layers, int), f"layers is a list of cuts; give layers=[{layers}]")
     if isinstance(corpus, list | tuple) and unit != "word":
         corpus = Corpus("", list(corpus))
     check_corpus(corpus)

@@ -276,7 +276,8 @@ def read_tagged(
             if len(cells) < 2:
                 raise BadRow(number, "1 column where a word and its tag were expected, separated by a tab or a space")
             if len(cells) != width:
-                raise BadRow(number, f"{len(cells)} columns where the file has {width}")
+                hint = "" if "\t" in line else "; is it running text, not a word and its tag on each line?"
+                raise BadRow(number, f"{len(cells)} columns where the file has {width}{hint}")
             if not cells[0].strip():
                 raise BadRow(number, "the word is empty")
             yield number, cells[0].strip(), cells[-1].strip()

@@ -117,7 +117,7 @@ def _open_text(paths: Sequence[Source], languages: Sequence[str] | None) -> Para
         return lines.open_table(files[0], languages)
     by_name = [lines.language_of(file) for file in files]
     named = languages or by_name
-    counts = f"{len(files)} files but {len(named)} languages ({', '.join(languages or ())})"
+    counts = f"{len(files)} files but {len(named)} language{'s' * (len(named) != 1)} ({', '.join(languages or ())})"
     require(len(named) == len(files), f"{counts}: give one language per file")
     unclear = ", ".join(file.name for file, language in zip(files, named, strict=True) if language is None)
     require(not unclear, f"the language of {unclear} does not show in the name; give the languages, such as en,nl")
