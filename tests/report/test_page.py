@@ -15,7 +15,7 @@ from isogloss.errors import InputError
 from isogloss.recipes import RECIPES
 from isogloss.report import VIEWS, write_page
 from isogloss.report.curves import RunFolder
-from isogloss.report.page import compared, read_run, sweep_sentences, thin_rows, view_of
+from isogloss.report.page import best_layers, compared, read_run, sweep_sentences, thin_rows, view_of
 from isogloss.runs import table
 from isogloss.runs.table import frame, row
 
@@ -133,7 +133,20 @@ def test_other_texts_or_numbers_of_sentences_are_not_compared(tmp_path):
     same, other = (read_run(write_run(tmp_path / name, Shape(data="talks"))) for name in ("same", "other"))
     assert all(len(run.rows) == len(same.rows) for run, _ in compared([same, other]))
     other.record = {**other.record, "hashes": {"data": {"talks": "another"}}}
-    assert [run for run, _ in compared([same, other])] == [same, other], "nothing in common: each is shown as it is"
+    apart = compared([same, other])
+    assert [run for run, _ in apart] == [same, other], "nothing in common: each is shown as it is"
+    assert all("have nothing in common on the same sentences" in said[0] for _, said in apart)
+    assert not best_layers([same, other]) and not best_layers([same]) and not best_layers([few, many])
+
+
+def test_maps_of_one_text_are_compared_at_their_best_layers(tmp_path):
+    runs = [read_run(write_run(tmp_path / name, Shape(data="talks"))) for name in ("one", "two")]
+    lead = runs[0].lead
+    value = lead.peak.say("{:.3f}".format)
+    assert best_layers(runs) == [
+        f"At its best layer by centred P@1, one is highest: one {value} (layer {lead.best}), two {value} "
+        f"(layer {lead.best}); the first two intervals overlap."
+    ]
 
 
 def test_a_run_without_points_record_or_intervals_still_makes_a_page(tmp_path):

@@ -116,8 +116,9 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
     jobs = read_runs(Path(run))
     if jobs[0].path == Path(run):
         return view_of(jobs[0]).verdict
-    firsts, several = list[str](), len({job.depth for job in jobs}) > 1
-    for job, left_out in compared(jobs):
+    together = compared(jobs)
+    firsts, several = best_layers([job for job, _ in together]), len({job.depth for job in jobs}) > 1
+    for job, left_out in together:
         name = f"{job.name} ({job.depth} layers)" if several and job.depth else job.name
         firsts += [*(f"{name}: {said}" for said in view_of(job).verdict[:1]), *left_out]
     return [*firsts, *sweep_sentences(read_run(Path(run)).rows)]
@@ -180,10 +181,11 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         run.name = run.model + behind
     for run in runs if figures else ():
         _write_files(run, view_of(run).figures, run.path / "figures")
-    views = []
-    for index, (run, said) in enumerate(compared(runs)):
+    views, together = [], compared(runs)
+    best = best_layers([run for run, _ in together])
+    for index, (run, said) in enumerate(together):
         view, runs[index] = view_of(run), run
-        views.append(replace(view, verdict=[*said, *view.verdict]))
+        views.append(replace(view, verdict=[*best, *said, *view.verdict]))
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
@@ -201,7 +203,7 @@ def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
 
     Measures of a pair of languages are comparable if they were taken on the same text and number of sentences; averages
     over other pairs, or P@1 among more sentences, are not. Runs with nothing in common, and those of other commands,
-    are not changed.
+    are not changed; of maps with nothing in common each has a sentence that says so.
     """
     uncut = [(run, list[str]()) for run in runs]
     if len(runs) < 2 or any(run.command not in ("map", "") for run in runs):
@@ -222,7 +224,8 @@ def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
         pairs = run.rows["target"] != ""
         shared = pairs & keys.isin(everywhere) & ~run.rows["data"].isin(renamed)
         if not shared.any():
-            return uncut
+            nothing = "The maps on this page have nothing in common on the same sentences: do not compare their values."
+            return [(run, [nothing]) for run in runs]
         lost, kept = run.rows[pairs & ~shared], run.rows[shared]
         known, languages = {*zip(kept["source"], kept["target"], strict=True)}, {*kept["source"], *kept["target"]}
         directions = (pair for pair in zip(lost["source"], lost["target"], strict=True) if pair not in known)
@@ -235,6 +238,21 @@ def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
         alike.name = run.name
         together.append((alike, [said] if left else []))
     return together
+
+
+def best_layers(runs: Sequence[RunFolder]) -> list[str]:
+    """A sentence that compares several maps of the same text at their best layers, highest first; else none."""
+    maps = [run for run in runs if run.command in ("map", "")]
+    known = [(run.lead, run.name) for run in maps if run.lead is not None and run.lead.peak.known]
+    same = {(lead.measure, lead.method, lead.counts, lead.members) for lead, _ in known}
+    texts = {json.dumps([run.data, run.record.get("hashes", {}).get("data")]) for run in maps}
+    if len(known) < max(2, len(runs)) or len(same) > 1 or len(texts) > 1:
+        return []
+    ranked = sorted(known, key=lambda pair: -pair[0].peak.value)
+    said = [f"{name} {lead.peak.say(curves.number)} (layer {lead.best})" for lead, name in ranked]
+    (first, best), (second, _) = ranked[:2]
+    told = "overlap" if curves.overlap(first.peak, second.peak) else "do not overlap"
+    return [f"At its best layer by {first.name}, {best} is highest: {', '.join(said)}; the first two intervals {told}."]
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
