@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import sys
 import time
 
 import pandas as pd
@@ -188,6 +189,16 @@ def test_long_sentences_are_cut_counted_and_said(undrawn, sides, tiny):
     code, shown, told = undrawn("map", tiny("bert"), *given(sides, "--out", sides / "run", "--points", 0))
     assert code == 0, told
     assert "1 of 31 sentences of qaa" in shown and "were cut" in shown
+
+
+def test_a_terminal_is_told_at_once_that_a_command_starts(isogloss, monkeypatch, capsys):
+    from isogloss import cli
+
+    for terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda shown=terminal: shown)
+        with cli._starting():
+            assert capsys.readouterr().err == "starting ...\r" * terminal
+        assert capsys.readouterr().err == "\x1b[2K" * terminal
 
 
 def test_a_run_is_not_overwritten(isogloss, sides, tiny):

@@ -11,8 +11,8 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -70,8 +70,21 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Create the command that is called."""
         if args and args[0] in self.entries:
-            return args[0], self.entries[args[0]][1](), args[1:]
+            with _starting():
+                return args[0], self.entries[args[0]][1](), args[1:]
         return super().resolve_command(ctx, args)
+
+
+@contextmanager
+def _starting() -> Iterator[None]:
+    """Say on a terminal that the command starts, while its packages are imported, which takes seconds."""
+    shown = sys.stderr.isatty() and "--quiet" not in sys.argv
+    sys.stderr.write("starting ...\r" * shown)
+    sys.stderr.flush()
+    try:
+        yield
+    finally:
+        sys.stderr.write("\x1b[2K" * shown)  # clears the line
 
 
 def lazy_group(entries: Mapping[str, tuple[str, Callable[[], Any]]], text: str, **settings: Any) -> typer.Typer:
