@@ -455,7 +455,7 @@ def test_several_models_are_compared_on_what_all_have(stack, bitext, tmp_path):
     slow = ig.wrap(tiny_model(deeper), ByT5Tokenizer(), name="a/slow")
     ig.map([stack, slow], bitext, sample=20, points=0, out=tmp_path / "run")
     best, first, left_out, second = verdict(tmp_path / "run")
-    assert best.startswith("At its best layer by centred P@1, ") and "bert 0." in best and "a-slow 0." in best
+    assert best.startswith("By centred P@1 at the best layer, ") and "bert 0." in best and "a-slow 0." in best
     assert first.startswith("bert (3 layers): ") and second.startswith("a-slow (5 layers): ") and "P@1" in first
     assert left_out.startswith("Left out of bert") and "Word agreement" in left_out
     notes = json.loads((tmp_path / "run" / "run.json").read_text())["notes"]

@@ -144,7 +144,7 @@ def test_maps_of_one_text_are_compared_at_their_best_layers(tmp_path):
     lead = runs[0].lead
     value = lead.peak.say("{:.3f}".format)
     assert best_layers(runs) == [
-        f"At its best layer by centred P@1, one is highest: one {value} (layer {lead.best}), two {value} "
+        f"By centred P@1 at the best layer, one is highest: one {value} (layer {lead.best}), two {value} "
         f"(layer {lead.best}); the first two intervals overlap."
     ]
 

@@ -181,11 +181,11 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         run.name = run.model + behind
     for run in runs if figures else ():
         _write_files(run, view_of(run).figures, run.path / "figures")
-    views, together = [], compared(runs)
-    best = best_layers([run for run, _ in together])
-    for index, (run, said) in enumerate(together):
-        view, runs[index] = view_of(run), run
-        views.append(replace(view, verdict=[*best, *said, *view.verdict]))
+    together = compared(runs)
+    runs = [run for run, _ in together]
+    shown = list(map(view_of, runs))
+    views = [replace(view, verdict=[*said, *view.verdict]) for view, (_, said) in zip(shown, together, strict=True)]
+    views[0] = replace(views[0], verdict=[*best_layers(runs), *views[0].verdict])
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
@@ -252,7 +252,7 @@ def best_layers(runs: Sequence[RunFolder]) -> list[str]:
     said = [f"{name} {lead.peak.say(curves.number)} (layer {lead.best})" for lead, name in ranked]
     (first, best), (second, _) = ranked[:2]
     told = "overlap" if curves.overlap(first.peak, second.peak) else "do not overlap"
-    return [f"At its best layer by {first.name}, {best} is highest: {', '.join(said)}; the first two intervals {told}."]
+    return [f"By {first.name} at the best layer, {best} is highest: {', '.join(said)}; the first two intervals {told}."]
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
