@@ -89,6 +89,17 @@ def test_a_change_is_judged_on_the_same_text():
     assert "did not clearly change" in say([{**row, "parts": ""} for row in rows])[0]
 
 
+def test_retrieval_is_compared_on_the_same_sentences():
+    rows = retrieval(0, [0.1, 0.50], margin=0.05) + retrieval(9, [0.1, 0.53], margin=0.05)
+    assert "layer 1" in say(rows)[0] and ", not clearly different from 0.500 [0.450, 0.550] at step 0;" in say(rows)[0]
+    hard = np.linspace(-0.01, 0.01, 20)
+    for step, value in ((0, 0.50), (9, 0.53)):
+        parts = value + hard + 0.001 * step * np.cos(np.arange(20)) / 9
+        rows.append(reading("p@1_mean", step, value, margin=0.05, layer=1, method="centred", data="talk", parts=parts))
+    said = ", up from 0.500 [0.450, 0.550] at step 0 (a change of +0.030 [+0.023, +0.037] on the same items);"
+    assert said in say(rows)[0], say(rows)[0]
+
+
 def test_a_rise_is_said_with_its_step_and_a_small_one_as_small():
     lines = say(perplexity([20, 9, 8], "all"), perplexity([20, 7, 8], "ru"), perplexity([20, 4, 4.1], "nl"))
     assert lines[1:] == [

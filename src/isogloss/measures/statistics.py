@@ -373,6 +373,18 @@ def jackknife_interval(value: float, without: Tensor, *, n: int = 0, floor: floa
     return Interval(value, value - reach, value + reach, n, floor, parts)
 
 
+def means_without_parts(values: Tensor) -> tuple[float, ...]:
+    """The mean of values (n,) without each of `PARTS` consecutive parts in turn; empty for fewer values.
+
+    >>> means_without_parts(Tensor(range(40)))[0]  # without 0 and 1
+    20.5
+    """
+    if len(values) < PARTS:
+        return ()
+    parts = values.double().tensor_split(PARTS)
+    return tuple(float((values.double().sum() - part.sum()) / (len(values) - len(part))) for part in parts)
+
+
 def ratio_interval(numerators: Tensor, denominators: Tensor, *, n: int = 0, floor: float = math.nan) -> Interval:
     """The ratio of two sums, such as tokens to words, with the jackknife interval over blocks of the same items.
 

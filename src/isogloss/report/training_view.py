@@ -298,24 +298,29 @@ def _meeting(run: RunFolder) -> list[str]:
     else:
         opening = f"Languages meet best at {curves.where_best(curve)}: at step {last:,} {value}"
     compared = before.at if first < last else ()
-    since = _since(before, curve, best, step=first) if best in compared else ""
+    steps = first, last
+    since = _since(run, before, curve, best, steps=steps) if best in compared else ""
     texts = run.trained.loc[run.trained["measure"] == curve.measure, "data"].nunique()
     on = f" on {texts} data sets" if texts > 1 else ""
     basis = f"average over {curve.members} {curve.pairs}{on}, " if curve.members > 1 else ""
     sentences = [f"{opening}{since}; {basis}{curves.count_items(curve)}."]
     end = curve.at[-1]
     if since.startswith(SAME) and best < end in compared:
-        change = _since(before, curve, end, step=first)
+        change = _since(run, before, curve, end, steps=steps)
         sentences.append(f"At layer {end}, the last one read, it is {curve.say(end, floor=False)}{change}.")
     return [*sentences, *curves.name_partners(at_end, run.centre, curve)]
 
 
-def _since(began: Curve, ended: Curve, layer: int, *, step: int) -> str:
-    """The change of a layer's value since an earlier step, as text."""
+def _since(run: RunFolder, began: Curve, ended: Curve, layer: int, *, steps: tuple[int, int]) -> str:
+    """The change of a layer's value between two steps as text, on the same sentences if the run has their mean."""
     before, after = began.readings[layer], ended.readings[layer]
-    same = curves.overlap(before, after) or before.value == after.value
+    means = select(run.by_step, measure=f"{ended.measure}_mean", method=ended.method, layer=layer)
+    course = average(means) if means else Curve(ended.measure, {steps[0]: before, steps[1]: after})
+    places = [course.at.index(step) for step in steps if step in course.at]
+    same = not course.apart(*places) if len(places) == 2 else curves.overlap(before, after)
     how = SAME if same else f", {'up' if after.value > before.value else 'down'} from"
-    return f"{how} {began.say(layer, floor=False)} at step {step:,}"
+    changed = f" ({course.changed(*places)})" if len(places) == 2 and course.changed(*places) else ""
+    return f"{how} {began.say(layer, floor=False)} at step {steps[0]:,}{changed}"
 
 
 def _perplexity(charts: Sequence[StepPanel]) -> list[str]:

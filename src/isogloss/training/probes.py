@@ -7,14 +7,14 @@ because the model changes. A probe sets evaluation mode and restores the former 
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import torch
 
 from isogloss.errors import InputError
 from isogloss.measures.retrieval import retrieve
-from isogloss.measures.statistics import jackknife_interval
+from isogloss.measures.statistics import jackknife_interval, means_without_parts
 from isogloss.progress import listening, silent
 from isogloss.stack.stack import Stack, measuring_device
 from isogloss.text.corpora import Bitext
@@ -77,7 +77,8 @@ def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *
             mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
             n, without = len(mean_hits), (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1)
             mean = jackknife_interval(float(mean_hits.mean()), without, n=n, floor=sum(floors) / len(floors))
-            yield {"measure": "p@1_mean", **asdict(mean.clipped())} | coordinates
+            mean = replace(mean.clipped(), parts=means_without_parts(mean_hits))
+            yield {"measure": "p@1_mean", **asdict(mean)} | coordinates
 
     return Probe(every, lambda: (reading for pair in zip(bitexts, names, strict=True) for reading in readings(*pair)))
 
