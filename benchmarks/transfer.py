@@ -67,7 +67,7 @@ def ours(given, frozen, ids, labels):
     wait()
     begin = clock()
     dtype = torch.bfloat16 if given.half else None
-    prefix = read_prefix(model.still, items, frozen, dtype=dtype) if frozen > 0 else None
+    prefix = read_prefix(model.eval_stack, items, frozen, dtype=dtype) if frozen > 0 else None
     objective = task_objective(model, items, batch=given.batch, seed=0, prefix=prefix)
     epoch = steps_in_epoch(items, given.batch)
     settings = Settings(EPOCHS * epoch, 0, Optimisation(RATE), half=given.half)

@@ -170,7 +170,7 @@ def test_long_numbers_and_wide_headers_are_refused_at_once(tmp_path):
 def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path, monkeypatch, pack):
     monkeypatch.setattr(lines, "EXPANDED", 1 << 16)
     (tmp_path / "a.txt").write_bytes(pack(b"yes\n" * 100_000))
-    with pytest.raises(InputError, match=r"a\.txt:\d+: it unpacks to 200 times its size"):
+    with pytest.raises(InputError, match=r"a\.txt:\d+: the file unpacks to 200 times its size"):
         lines.read_lines(tmp_path / "a.txt")
     monkeypatch.setattr(lines, "LONGEST", 1 << 10)
     (tmp_path / "b.txt").write_bytes(pack(b"yes" * 1000))

@@ -163,6 +163,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
             now = json.loads(json.dumps(run.facts, default=str))
             names = ("command", "arguments", "seed", "model", "hashes")
             if what := [part for name in names for part in _differences(before.get(name), now.get(name), name)]:
+                what = [part for part in what if f"arguments {part}" not in what]  # the seed is an argument, too
                 differently = f"{path} was begun differently ({'; '.join(what)})"
                 raise InputError(f"{differently}; resume with the same, or choose another --out")
             run.new = False
