@@ -174,7 +174,7 @@ def test_an_archive_that_unpacks_to_far_more_than_it_is_is_refused(tmp_path, mon
         lines.read_lines(tmp_path / "a.txt")
     monkeypatch.setattr(lines, "LONGEST", 1 << 10)
     (tmp_path / "b.txt").write_bytes(pack(b"yes" * 1000))
-    with pytest.raises(InputError, match=r"b\.txt:1: a line of more than 64 MB"):
+    with pytest.raises(InputError, match=r"b\.txt:1: the file has a line of more than 64 MB"):
         lines.read_lines(tmp_path / "b.txt")
 
 
