@@ -397,7 +397,8 @@ def data_check(data: DataFolder = None) -> None:
 SWEEP = "Run a recipe with every combination of some arguments' values; one table at the end."
 REPRODUCE = "Reproduce the experiments of a paper, with its published numbers beside the measured ones."
 DATA = "Data sets in a folder (--data or ISOGLOSS_DATA)."
-sweep_app = lazy_group({name: (text, partial(sweep_command, name)) for name, text in RECIPES.items()}, SWEEP)
+SWEPT = f"{SWEEP}\n\nExample: isogloss sweep map --grid model=mini,./other --grid seed=0..4"
+sweep_app = lazy_group({name: (text, partial(sweep_command, name)) for name, text in RECIPES.items()}, SWEPT)
 reproduce_app = lazy_group(
     {name: (text, partial(reproduce_command, name)) for name, text in papers().items()}, REPRODUCE
 )
