@@ -301,7 +301,8 @@ def test_a_change_on_the_same_items_is_that_of_the_items_differences(seeds):
     random = np.random.default_rng(seeds)
     before = [random.normal(3, 1, size=200) for _ in range(seeds)]
     after = [nats + random.normal(0.05, 0.1, size=200) for nats in before]
-    change = change_interval([*map(perplexity_of, before)], [*map(perplexity_of, after)], scale="log", n=200)
+    sides = [perplexity_of(nats) for nats in before], [perplexity_of(nats) for nats in after]
+    change = change_interval(*sides, scale="log")
     logs = [np.log(perplexity_of(y).parts) - np.log(perplexity_of(x).parts) for x, y in zip(before, after, strict=True)]
     means = [float((y - x).mean()) for x, y in zip(before, after, strict=True)]
     if seeds == 1:
@@ -311,7 +312,11 @@ def test_a_change_on_the_same_items_is_that_of_the_items_differences(seeds):
     assert (change.value, change.low, change.high) == pytest.approx(
         tuple(math.exp(end) for end in (expected.value, expected.low, expected.high))
     )
-    assert change.low > 1 and change.n == 200
+    assert change.low > 1
+    reach, wider = math.log(change.high / change.value), change_interval(*sides, scale="log", among=10)
+    freedom = 19 if seeds == 1 else two_way_mean(means, logs).freedom
+    quantiles = stats.t.ppf([0.975, 1 - 0.025 / 10], freedom)
+    assert math.log(wider.high / wider.value) / reach == pytest.approx(quantiles[1] / quantiles[0])
     linear = change_interval([Interval(1.0, parts=(1.0,) * 20)], [Interval(3.0, parts=(3.0,) * 20)])
     assert (linear.value, linear.low, linear.high) == (2.0, 2.0, 2.0)
 

@@ -266,7 +266,7 @@ def two_way_mean(
 
 
 def change_interval(
-    before: Sequence[Interval], after: Sequence[Interval], *, scale: Scale = "linear", n: int = 0
+    before: Sequence[Interval], after: Sequence[Interval], *, scale: Scale = "linear", among: int = 1
 ) -> Interval:
     """The change between two readings of the same items, after - before ("log": after / before), with its interval.
 
@@ -278,7 +278,8 @@ def change_interval(
         before: The reading of each seed, with its `parts`.
         after: The same of the same seeds.
         scale: "log" for ratios and perplexities.
-        n: The number of items.
+        among: The number of changes of which this one was chosen, such as that from the lowest of several readings; its
+            interval has the confidence that all of them together need (Bonferroni).
 
     Returns:
         The mean change over seeds with its interval; all NaN unless every reading has values without `PARTS` parts.
@@ -290,12 +291,11 @@ def change_interval(
     forward, back = SCALES[scale]
     first, second = np.split(forward(table), 2)  # (seeds, 1 + parts) each
     changes = second - first
-    if len(changes) > 1:
-        change = two_way_mean(changes[:, 0], changes[:, 1:]).interval()
-    else:
-        change = jackknife_interval(float(changes[0, 0]), Tensor(changes[0, 1:]).double())
-    value, low, high = (float(back(end)) for end in (change.value, change.low, change.high))
-    return Interval(value, low, high, n)
+    estimate = two_way_mean(changes[:, 0], changes[:, 1:])
+    if len(changes) == 1:  # the jackknife over items alone
+        estimate = replace(estimate, error=math.sqrt((PARTS - 1) * float(changes[0, 1:].var())), freedom=PARTS - 1)
+    change = estimate.interval(1 - (1 - CONFIDENCE) / among)
+    return Interval(float(back(change.value)), float(back(change.low)), float(back(change.high)))
 
 
 def holm_confidences(p_values: Sequence[float]) -> list[float]:

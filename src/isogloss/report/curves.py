@@ -22,7 +22,7 @@ import pandas as pd
 
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
-from isogloss.measures.statistics import Interval, change_interval, mean_over_seeds
+from isogloss.measures.statistics import Interval, Scale, change_interval, mean_over_seeds
 from isogloss.runs.table import WITHOUT_SINKS, is_given, training_name
 from isogloss.text import languages
 
@@ -180,21 +180,25 @@ class Curve:
         """The one of three wordings that describes the change from the first to the last reading."""
         return (stayed, rose, fell)[self.turn]
 
-    def change(self, first: int = 0, second: int = -1) -> Interval:
-        """The change between two positions on the same items, a ratio if the measure is logarithmic; NaN if unknown."""
+    def change(self, first: int = 0, second: int = -1, *, among: int = 1) -> Interval:
+        """The change between two positions on the same items, a ratio if the measure is logarithmic; NaN if unknown.
+
+        among: the number of changes of which this one was chosen (`change_interval`).
+        """
         places = self.at[first], self.at[second]
         pairs = [[own[place] for place in places] for own in self.own.values() if set(places) <= set(own)]
         before, after = zip(*pairs, strict=True) if pairs else ((), ())
-        return change_interval(before, after, scale="log" if describe(self.measure).logarithmic else "linear")
+        scale: Scale = "log" if describe(self.measure).logarithmic else "linear"
+        return change_interval(before, after, scale=scale, among=among)
 
-    def apart(self, first: int, second: int) -> bool:
+    def apart(self, first: int, second: int, *, among: int = 1) -> bool:
         """Whether two readings differ: whether the interval of their change on the same items excludes no change.
 
         If that is unknown, whether their intervals do not overlap or, without intervals, their values differ. Readings
         of one training share their items, so this is conservative. With several seeds, both the intervals over seeds
         and those over the text must not overlap: seeds that agree say nothing about other sentences.
         """
-        change, none = self.change(first, second), 1.0 if describe(self.measure).logarithmic else 0.0
+        change, none = self.change(first, second, among=among), 1.0 if describe(self.measure).logarithmic else 0.0
         if change.known:
             return not change.low <= none <= change.high
         for readings in filter(None, (self.readings, self.text)):
@@ -203,9 +207,9 @@ class Curve:
                 return False
         return True
 
-    def changed(self, first: int = 0, second: int = -1) -> str:
+    def changed(self, first: int = 0, second: int = -1, *, among: int = 1) -> str:
         """The change between two positions on the same items as text, as in "a factor of 0.9 [0.8, 1.0]", or ""."""
-        change = self.change(first, second)
+        change = self.change(first, second, among=among)
         if not change.known:
             return ""
         if describe(self.measure).logarithmic:

@@ -112,7 +112,9 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
 
 
 def _changed(curve: Curve) -> str:
-    return f" ({changed})" if (changed := curve.changed()) else ""
+    """The change from the first to the last reading on the same text, in brackets, if it is known."""
+    changed = curve.changed()
+    return changed and f" ({changed})"
 
 
 def _tests(rows: pd.DataFrame, bys: Mapping[str, str]) -> Iterator[str]:

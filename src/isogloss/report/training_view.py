@@ -315,12 +315,13 @@ def _since(run: RunFolder, began: Curve, ended: Curve, layer: int, *, steps: tup
     """The change of a layer's value between two steps as text, on the same sentences if the run has their mean."""
     before, after = began.readings[layer], ended.readings[layer]
     means = select(run.by_step, measure=f"{ended.measure}_mean", method=ended.method, layer=layer)
-    course = average(means) if means else Curve(ended.measure, {steps[0]: before, steps[1]: after})
-    places = [course.at.index(step) for step in steps if step in course.at]
-    same = not course.apart(*places) if len(places) == 2 else curves.overlap(before, after)
-    how = SAME if same else f", {'up' if after.value > before.value else 'down'} from"
-    changed = f" ({course.changed(*places)})" if len(places) == 2 and course.changed(*places) else ""
-    return f"{how} {began.say(layer, floor=False)} at step {steps[0]:,}{changed}"
+    means = [mean for mean in means if set(steps) <= set(mean.at)]
+    course = average(means) if means else Curve(ended.measure, dict(zip(steps, (before, after), strict=True)))
+    places, layers = [course.at.index(step) for step in steps], len(ended.at)  # the layer is the best of these
+    up = "up" if after.value > before.value else "down"
+    how = f", {up} from" if course.apart(*places, among=layers) else SAME
+    changed = course.changed(*places, among=layers)
+    return f"{how} {began.say(layer, floor=False)} at step {steps[0]:,}{changed and f' ({changed})'}"
 
 
 def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
@@ -346,7 +347,7 @@ def _perplexity(charts: Sequence[StepPanel]) -> list[str]:
         if not line.last.value > line.readings[step].value:
             continue
         name, since, lowest = language_name(line.languages[0]), f"{step:,}", line.at.index(step)
-        if line.apart(lowest, -1):
+        if line.apart(lowest, -1, among=len(line.at) - 1):
             ends = f"({line.reading(lowest)} then, {line.reading(-1)} at the end)"
             clear.append(f"{name} from step {since} on {ends}")
         else:

@@ -28,7 +28,7 @@ from isogloss.runs import table
 from isogloss.runs.table import COLUMNS, Row, key, written_cells
 
 LOCK = ".lock"
-NO_MATTER = ("checkpoint", "keep_checkpoints")  # arguments that change no result, and may differ when a run is resumed
+MAY_DIFFER = ("checkpoint", "keep_checkpoints")  # arguments that change no result, so a run is resumed with others, too
 PACKAGES = ("isogloss", "torch", "transformers", "numpy", "scipy", "scikit-learn", "pandas", "openTSNE")
 
 
@@ -149,7 +149,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
     check_folder(path, resume=resume)
     try:
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+    except (PermissionError, FileNotFoundError, NotADirectoryError) as error:
         raise InputError(f"{path} cannot be made in {path.parent}: {error.strerror}; choose another --out") from error
     run.lock()
     try:
@@ -288,7 +288,7 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
 
 def _differences(before: Any, now: Any, name: str) -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
-        parts = [part for part in sorted(before.keys() | now.keys()) if part not in NO_MATTER]
+        parts = [part for part in sorted(before.keys() | now.keys()) if part not in MAY_DIFFER]
         return [each for part in parts for each in _differences(before.get(part), now.get(part), f"{name} {part}")]
     return [] if before == now else [f"{name}: {before!r} then, {now!r} now"]
 
