@@ -46,8 +46,8 @@ from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
 from isogloss.training.checkpoints import Checkpoints, finish, finished
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, steps_in_epoch
+from isogloss.training.mixed_precision import arithmetic
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.probes import arithmetic
 from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import stream
 

@@ -204,22 +204,6 @@ def cudnn_attention(allowed: bool) -> Iterator[None]:
         torch.backends.cuda.enable_cudnn_sdp(before)
 
 
-def half_norms(models: Sequence[Any]) -> None:
-    """Make norms return half precision under autocast, which halves the memory of the states between blocks.
-
-    `torch.autocast` computes norms in float32, as here, but also returns float32.
-    """
-
-    def halve(norm: nn.Module, inputs: Any, states: Tensor) -> Tensor:
-        kind = states.device.type
-        return states.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else states
-
-    for model in models:
-        for module in model.modules():
-            if isinstance(module, nn.LayerNorm):
-                module.register_forward_hook(halve)
-
-
 class _Rotary(nn.Module):
     """The rotary positions 0 to length - 1 of a model, computed once for each type of layer."""
 

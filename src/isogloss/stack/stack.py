@@ -488,16 +488,23 @@ def table_arguments(model: Any, family: Family | None, table: Mapping[str, Tenso
         texts = table["texts"]
         mask = (texts[:, :, None] == texts[:, None, :])[:, None]  # (rows, 1, length, length)
         mask = mask.tril() if family.kind == "decoder" else mask
-        given["attention_mask"] = mask
+        given["attention_mask"] = whole = _added(mask, model)
         if window := getattr(model.config, "sliding_window", None):  # for layers with local attention
             places = torch.arange(texts.shape[1], device=texts.device)  # a text is contiguous
             near = (places[:, None] - places).abs() <= window
-            given["attention_mask"] = {"full_attention": mask, "sliding_attention": mask & near}
+            given["attention_mask"] = {"full_attention": whole, "sliding_attention": _added(mask & near, model)}
     if "positions" in table:
         given["position_ids"] = table["positions"] + first_position(model, family)
     if "types" in table and tells_types(model, family):
         given["token_type_ids"] = table["types"]
     return given
+
+
+def _added(mask: Tensor, model: Any) -> Tensor:
+    """What attention adds to scores for a mask, in its own precision; torch would convert the mask in every layer."""
+    kind = mask.device.type
+    half = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else model.dtype
+    return torch.zeros_like(mask, dtype=half).masked_fill(~mask, -torch.inf)
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from isogloss.progress import progress
 from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import Items
 from isogloss.text.batches import batch_tokens, group
-from isogloss.training.probes import arithmetic
+from isogloss.training.mixed_precision import arithmetic
 
 SHARE = 0.5  # maximum share of the free memory that one prefix may take
 

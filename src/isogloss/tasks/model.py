@@ -29,7 +29,7 @@ from isogloss.text.batches import Batch, batch_tokens, group, layout_of, padded_
 from isogloss.text.masking import IGNORE
 from isogloss.training.language_modelling import padding_id
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
-from isogloss.training.probes import arithmetic
+from isogloss.training.mixed_precision import arithmetic
 
 
 @dataclass(frozen=True)

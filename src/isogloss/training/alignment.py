@@ -418,7 +418,9 @@ def align_pairs(
         return [Part({name: to_device(values, device) for name, values in rows.items()}) for rows in parts]
 
     forget = aligner.pending.clear
-    return Objective(draw, aligner.loss, pair_count, before=forget, after=aligner.after, captured=shared)
+    return Objective(
+        draw, aligner.loss, pair_count, before=forget, after=aligner.after, captured=shared, compiled=compiled
+    )
 
 
 def pair_count(rows: Rows) -> int:

@@ -29,13 +29,14 @@ from isogloss.errors import require
 from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.head import loss_head
-from isogloss.stack.packing import half_norms, unpadded
+from isogloss.stack.packing import unpadded
 from isogloss.stack.stack import table_arguments
 from isogloss.text.batches import Sentences, fit, layout_of, padded_rows
 from isogloss.text.masking import IGNORE, Masked, Masking, following, mask, slots
 from isogloss.text.sampling import ItemSampler, Sampler
 from isogloss.text.streams import Frame, lay_out, read_spans, texts_of
 from isogloss.training.loop import Objective, Part, Rows, steps_in_epoch, to_device
+from isogloss.training.mixed_precision import half_norms
 from isogloss.training.sharing import Languages
 
 RESIDENT_BYTES = 2**31  # largest streams that are kept in a GPU's memory
@@ -140,7 +141,7 @@ def language_modelling(
         return (rows["labels"] != IGNORE).sum()
 
     sums = [] if head is None else [head.sums]
-    return Objective(draw, loss, count, around, cudnn=length % 128 == 0, captured=alone, sums=sums)
+    return Objective(draw, loss, count, around, cudnn=length % 128 == 0, captured=alone, compiled=compiled, sums=sums)
 
 
 def row_sampler(

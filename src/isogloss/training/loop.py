@@ -35,7 +35,8 @@ from isogloss.stack.packing import cudnn_attention, float32_products
 from isogloss.training import checkpoints as saved
 from isogloss.training.checkpoints import Checkpoints
 from isogloss.training.cuda_graphs import CapturedUpdates, CudaGraphs
-from isogloss.training.probes import Probe, Reading, arithmetic
+from isogloss.training.mixed_precision import arithmetic, half_weights
+from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import Choice, Memory, Rule
 
 T = TypeVar("T")
@@ -198,7 +199,7 @@ class Objective:
     computed. before(): called at the start of a step, and again if the step is retried. after(): called after the
     optimiser step, for instance to update a moving average of the weights. cudnn: whether the gradients of cuDNN's
     attention are correct for the length of the rows, see `cudnn_attention`. captured: whether all of these depend only
-    on weights and the tensors of the rows, so that a GPU can replay an update.
+    on weights and the tensors of the rows, so that a GPU can replay an update. compiled: whether the loss is compiled.
     sums: buffers of the model in which each process sums a quantity over its own rows.
     """
 
@@ -210,6 +211,7 @@ class Objective:
     after: Callable[[], None] = lambda: None
     cudnn: bool = False
     captured: bool = False
+    compiled: bool = False
     sums: Sequence[Tensor] = ()
 
 
@@ -299,7 +301,12 @@ class Training:
         try:
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
-                    with arithmetic(device, half), cudnn_attention(self.objective.cudnn), self.objective.around():
+                    with (
+                        arithmetic(device, half),
+                        half_weights(self.model, None if self.objective.compiled else half),
+                        cudnn_attention(self.objective.cudnn),
+                        self.objective.around(),
+                    ):
                         total = self.objective.loss(rows, part.name)
                     (total / count.clamp(min=1)).backward()  # type: ignore[no-untyped-call]
                     self._total += total.detach()

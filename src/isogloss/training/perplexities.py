@@ -31,7 +31,8 @@ from isogloss.stack.stack import Stack, measuring, packed_inputs
 from isogloss.text.batches import Sentences, batch_tokens, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
 from isogloss.training.language_modelling import padding_id
-from isogloss.training.probes import Probe, Reading, arithmetic
+from isogloss.training.mixed_precision import arithmetic
+from isogloss.training.probes import Probe, Reading
 
 SCORES_AT_ONCE = 2**28  # logits at a time; a large vocabulary at every masked token would fill a small GPU
 RESIDENT_TOKENS = 2**26  # largest corpus whose batches are kept in a GPU's memory

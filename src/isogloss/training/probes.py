@@ -6,7 +6,6 @@ because the model changes. A probe sets evaluation mode and restores the former 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -81,8 +80,3 @@ def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *
             yield {"measure": "p@1_mean", **asdict(mean)} | coordinates
 
     return Probe(every, lambda: (reading for pair in zip(bitexts, names, strict=True) for reading in readings(*pair)))
-
-
-def arithmetic(device: torch.device | str, dtype: torch.dtype | None) -> AbstractContextManager[Any]:
-    """Autocast to `dtype` inside the block, which leaves the weights unchanged; None changes nothing."""
-    return nullcontext() if dtype is None else torch.autocast(torch.device(device).type, dtype=dtype)

@@ -236,12 +236,16 @@ def _on_the_host(chunks: Iterator[Tensor], count: int | None) -> Tensor:
 
 
 def _copy(values: Tensor, room: Tensor, ready: torch.cuda.Event) -> None:
-    """Copy values (layers, items, width) from a GPU, layer by layer, when `ready` is reached there and not later."""
+    """Copy values (layers, items, width) from a GPU, layer by layer, when `ready` is reached there and not later.
+
+    They pass through pinned memory: the driver would copy to other memory with a single thread.
+    """
     stream: Any = torch.cuda.Stream(values.device)  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream), torch.inference_mode(room.is_inference()):  # a thread has a mode of its own
         ready.wait()
+        pinned = torch.empty(values.shape[1:], dtype=values.dtype, pin_memory=True)
         for own, layer in zip(values, room, strict=True):
-            layer.copy_(own)
+            layer.copy_(pinned.copy_(own))
 
 
 def _in_order(batches: list[Tensor], items: Tensor, sentences: Tensor, rows: Sequence[int]) -> tuple[Tensor, Tensor]:
