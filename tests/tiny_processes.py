@@ -5,6 +5,8 @@ import threading
 
 import torch
 
+from isogloss.stack.packing import SWITCH, swapped
+
 
 def fork(function, *arguments):
     """A process that runs a function, and begins as a copy of this one: with everything imported."""
@@ -35,16 +37,18 @@ class Threads:
 
 def together(count, work):
     """What `work(processes)` gives in each of several processes."""
-    cudnn = torch.backends.cuda.cudnn_sdp_enabled()  # a switch of the process, which the threads turn and turn back
+    cudnn = torch.backends.cuda.cudnn_sdp_enabled()  # switches of the process, which the threads turn and turn back
+    products = [] if SWITCH is None else [(SWITCH, "fp32_precision", SWITCH.fp32_precision)]
     threads, found = Threads(count), {}
     workers = [
         threading.Thread(target=lambda rank=rank: found.update({rank: work(threads.member(rank))}))
         for rank in range(count)
     ]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join(30)
+    with swapped(products):
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(30)
     torch.backends.cuda.enable_cudnn_sdp(cudnn)
     assert sorted(found) == list(range(count))
     return [found[rank] for rank in range(count)]

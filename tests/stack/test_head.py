@@ -75,12 +75,11 @@ def loss_and_gradients(head, model, states, labels):
     return loss.detach(), gradients
 
 
-@pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("family", MASKED)
-def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family, parts):
+def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family):
     model, states, labels = odd_vocabulary(family)
-    rounded, size = heads._rounded_head(model.eval(), torch.float32, parts=parts), model.config.vocab_size
-    assert rounded(states).shape[1] == -(-size // (8 * parts)) * 8 * parts and rounded(states)[:, size:].isinf().all()
+    rounded, size = heads._rounded_head(model.eval(), torch.float32), model.config.vocab_size
+    assert rounded(states).shape[1] == -(-size // 8) * 8 and rounded(states)[:, size:].isinf().all()
     assert rounded(states[:0]).shape == (0, rounded(states).shape[1])
     assert loss_head(model)(states).shape[1] % 8 == 1  # on a CPU
     for found, expected in zip(
@@ -91,11 +90,10 @@ def test_a_rounded_vocabulary_changes_no_loss_and_no_gradient(family, parts):
         torch.testing.assert_close(found, expected)
 
 
-@pytest.mark.parametrize("parts", [1, 3])
-def test_the_rounded_head_in_half_precision_is_about_the_plain_one(parts):
+def test_the_rounded_head_in_half_precision_is_about_the_plain_one():
     model, states, labels = odd_vocabulary("bert")
     with torch.autocast("cpu", torch.bfloat16):
-        rounded = heads._rounded_head(model.eval(), torch.bfloat16, parts=parts)
+        rounded = heads._rounded_head(model.eval(), torch.bfloat16)
         assert rounded(states).dtype == torch.bfloat16
         found, expected = (
             loss_and_gradients(one, model, states, labels) for one in (rounded, lambda given: scores(model, given))

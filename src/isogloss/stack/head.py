@@ -20,7 +20,6 @@ from isogloss.stack.stack import Stack, graft, measuring
 from isogloss.text.batches import Batch
 
 SCORES_AT_ONCE = 2**25  # logits at a time: a large vocabulary at every token of a batch would fill the memory
-VOCABULARY_PARTS = 16  # of `loss_head` in training
 PROBED = 5  # tokens of the text on which a head is checked
 
 Head = Callable[[Tensor], Tensor]
@@ -48,10 +47,8 @@ def loss_head(model: Any) -> Head:
 
     Tensor cores read rows of a multiple of 8 numbers: for the 119,547 pieces of multilingual BERT cuBLAS falls back to
     a kernel that is six times as slow on an H200. So the vocabulary is rounded up; the logits of the added pieces are
-    -infinity, which changes no loss and no gradient. With gradients it is also cut into parts, so that the gradient of
-    a few states, a sum over the whole vocabulary, is computed side by side. The weights are converted when this
-    function is called, not when the head is applied. An output layer of another class, such as one with an adapter, is
-    applied as it is.
+    -infinity, which changes no loss and no gradient. The weights are converted when this function is called, not when
+    the head is applied. An output layer of another class, such as one with an adapter, is applied as it is.
     """
     layer, family = model.get_output_embeddings(), FAMILIES.get(model.config.model_type)
     half = layer.weight.is_cuda and torch.is_autocast_enabled("cuda")
@@ -59,22 +56,21 @@ def loss_head(model: Any) -> Head:
     known = family is not None and bool(family.head) and type(layer) is nn.Linear
     if not half or compiled or not known or len(layer.weight) % 8 == 0:
         return partial(scores, model)
-    parts = VOCABULARY_PARTS if torch.is_grad_enabled() else 1
-    return _rounded_head(model, torch.get_autocast_dtype("cuda"), parts=parts)
+    return _rounded_head(model, torch.get_autocast_dtype("cuda"))
 
 
-def _rounded_head(model: Any, dtype: torch.dtype, *, parts: int) -> Head:
-    """`scores` with logits of -infinity up to a multiple of 8 * parts, for a family whose row names its head."""
+def _rounded_head(model: Any, dtype: torch.dtype) -> Head:
+    """`scores` with logits of -infinity up to a multiple of 8, for a family whose row names its head."""
     layer = model.get_output_embeddings()
     path = next(name for name, module in model.named_modules() if module is layer)
     size, width = layer.weight.shape
-    rounded = -(-size // (8 * parts)) * 8 * parts
+    rounded = -(-size // 8) * 8
     weight = layer.weight.new_empty((rounded, width), dtype=dtype)
     bias = layer.weight.new_full((rounded,), -torch.inf, dtype=dtype)
     weight[:size] = layer.weight  # converted and copied at once, with gradients
     weight[size:] = 0
     bias[:size] = 0 if layer.bias is None else layer.bias
-    return partial(scores, graft(model, path, _InParts(weight, bias, parts)))
+    return partial(scores, graft(model, path, _Linear(weight, bias)))
 
 
 def head_of(stack: Stack) -> Head:
@@ -125,21 +121,16 @@ def next_tokens(batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
     return tokens - 1, batch.ids[tokens], sentence[tokens]
 
 
-class _InParts(nn.Module):
-    """A linear layer in equal parts of its outputs: weight (outputs, width), bias (outputs,), functions of others."""
+class _Linear(nn.Module):
+    """A linear layer whose weight (outputs, width) and bias (outputs,) are functions of other weights."""
 
-    def __init__(self, weight: Tensor, bias: Tensor, parts: int) -> None:
+    def __init__(self, weight: Tensor, bias: Tensor) -> None:
         super().__init__()
-        self.weight, self.bias, self.parts = weight, bias, parts
+        self.weight, self.bias = weight, bias
 
     def forward(self, states: Tensor) -> Tensor:
         """Apply the layer to states (..., width)."""
-        if self.parts == 1:
-            return functional.linear(states, self.weight, self.bias)
-        rows = states.reshape(-1, states.shape[-1]).to(self.weight.dtype)  # (k, width)
-        weight = self.weight.view(self.parts, -1, rows.shape[1])  # (parts, outputs / parts, width)
-        outputs = torch.bmm(rows.expand(self.parts, *rows.shape), weight.mT)  # (parts, k, outputs / parts)
-        return (outputs.transpose(0, 1).flatten(1) + self.bias).view(*states.shape[:-1], len(self.weight))
+        return functional.linear(states, self.weight, self.bias)
 
 
 @dataclass
