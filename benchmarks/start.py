@@ -57,7 +57,12 @@ AIM, PAPER_AIM = 10, 600  # seconds
 PAPER = {"held_out": 0.1, "epochs": 3, "others": 15, "watched": 667, "distance": 500}
 SHORT = {"held_out": 0.4, "epochs": 1, "others": 1, "watched": None, "distance": 250}
 LANGUAGES = ("en", "ar", "bg", "de", "el", "es", "fr", "hi", "ru", "sw", "th", "tr", "ur", "vi", "zh")
-IMPORTS = "import isogloss.recipes.drift, isogloss.report.page; from transformers import BertForMaskedLM, AutoTokenizer"
+IMPORTS = """
+import gc
+gc.set_threshold(10_000)  # as the command line does
+import isogloss.recipes.drift, isogloss.report.page
+from transformers import BertForMaskedLM, AutoTokenizer
+"""
 
 
 class Clock:

@@ -6,6 +6,7 @@ Modules are imported only when a command needs them, so `isogloss --help` and `i
 
 import ast
 import errno
+import gc
 import inspect
 import os
 import re
@@ -446,6 +447,9 @@ def find_command(words: Sequence[str]) -> tuple[Any, list[str]]:
 
 def main() -> None:
     """Run the command line; an error is one sentence on standard error and a non-zero exit code."""
+    # Importing torch and transformers makes half a million objects that stay. At its default, Python's collector of
+    # garbage searches them again and again, which takes a quarter of that time.
+    gc.set_threshold(10_000)
     # oneDNN caches primitives for up to 1,024 shapes of tensors. Batches of text have ever new shapes, and the cached
     # objects fragment the heap between their tensors, so that memory grew with the text.
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")
