@@ -157,7 +157,7 @@ def test_a_decoder_learns_to_go_on(files, tmp_path, rows):
     assert set(first.method) == {"causal"} and (last.value.to_numpy() < first.value.to_numpy() / 2).all()
     card = (tmp_path / "run" / "model" / "README.md").read_text(encoding="utf-8")
     assert "A causal language model of" in card and "every token, from those before it" in card
-    assert "Perplexity of each token given those before it" in card
+    assert "Perplexity of each token given those before it" in card and "pipeline_tag: text-generation" in card
     tokens = ig.tokens(tmp_path / "run" / "model", ig.embedded(("en", "nl")).take(range(8)), bits=True)
     assert (tokens[tokens.measure == "bits_per_byte"].method == "causal").all()
 

@@ -20,6 +20,7 @@ from isogloss.errors import InputError
 from isogloss.figure import COLOURS, DARK, Figure, Line, Panel
 from isogloss.report import draw_matplotlib, write_figures
 from isogloss.report.draw_matplotlib import (
+    CHANCE,
     FEWEST_FACTORS,
     MOST_FACTORS,
     choose_fonts,
@@ -81,6 +82,16 @@ def test_a_curve_has_its_colour_wherever_it_stands_and_a_mean_is_thick(drawn):
     first, mean, dots = axes.lines
     assert first.get_color() == COLOURS[3] and dots.get_markeredgecolor() == COLOURS[2]
     assert mean.get_color() == DARK and mean.get_linewidth() > first.get_linewidth()
+
+
+def test_chance_that_differs_between_curves_is_drawn_in_the_colour_of_each(drawn):
+    same = [replace(line, floor=[0.1, 0.1, 0.1]) for line in LINES[:2]]
+    apart = [same[0], replace(same[1], floor=[0.7, 0.7, 0.7])]
+    for lines, colours in ((same, {CHANCE}), (apart, set(COLOURS[:2]))):
+        axes = drawn(replace(PICTURE, panels=[Panel("one", lines)])).axes[0]
+        dashed = [one for one in axes.lines if len(one.get_xdata()) and one.get_linestyle() == "--"]
+        assert {one.get_color() for one in dashed} == colours and len(dashed) == len(colours)
+        assert [text.get_text() for text in axes.get_legend().get_texts()] == [*"ab", "chance"]
 
 
 def test_an_axis_of_whole_numbers_names_each_and_one_of_shares_does_not(drawn):

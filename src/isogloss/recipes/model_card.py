@@ -38,11 +38,13 @@ def training_card(
     held_out: Sequence[str],
     languages: Sequence[str],
     licence: str | None = None,
+    causal: bool = False,
 ) -> str:
     """The card of a language model that a run has trained.
 
     summary: paragraphs that describe the model. facts: training settings, shown as a table. text: lines about the
-    training text. held_out: lines about the evaluation on held-out text.
+    training text. held_out: lines about the evaluation on held-out text. causal: whether it continues a text, and does
+    not fill masks.
     """
     versions = ", ".join(f"{name} {version}" for name, version in run.facts["versions"].items())
     machine = run.facts["hardware"].items()
@@ -55,7 +57,8 @@ def training_card(
         "Made with": [f"{versions}; {hardware}."],
     }
     body = "\n\n".join([*summary, *("\n".join([f"## {name}", "", *lines]) for name, lines in sections.items())])
-    metadata = {"license": licence, "library_name": "transformers", "pipeline_tag": "fill-mask"}
+    task = "text-generation" if causal else "fill-mask"
+    metadata = {"license": licence, "library_name": "transformers", "pipeline_tag": task}
     return model_card(title, [body], language=list(languages), **metadata)
 
 

@@ -296,5 +296,6 @@ def write_cards(
             held_out=perplexity_lines(run.rows),
             languages=packed.languages if config.parent == folder else [own],
             licence=licence,
+            causal=causal,
         )
         write_text(config.parent / "README.md", card)

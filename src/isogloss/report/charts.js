@@ -276,8 +276,15 @@ function pathOf(line, frame, dotted) {
   return [svg("path", { ...look, d: pathThrough(points) }), ...(dotted ? dots : [])];
 }
 
+/* Whether the chance of lines differs by more than the eye sees; each is drawn in its line's colour then. */
+function chanceDiffers(lines) {
+  const seen = (value) => (isNumber(value) ? value.toFixed(2) : "");
+  const floors = lines.filter((line) => line.floor).map(({ floor }) => floor.map(seen).join());
+  return new Set(floors).size > 1;
+}
+
 /* The interval of a line, and its chance as a dashed line. */
-function bandOf(line, frame) {
+function bandOf(line, frame, ownChance) {
   const parts = [];
   const places = line.value.map((_, at) => at);
   const spot = (values) => (at) => [frame.at(line, at), frame.y(values[at])];
@@ -293,7 +300,8 @@ function bandOf(line, frame) {
     parts.push(svg("path", { class: "band", d: `${pathThrough(edge)}Z`, fill: colour }));
   }
   const chance = places.filter((at) => floor && isNumber(floor[at])).map(spot(floor));
-  if (chance.length) parts.push(svg("path", { class: "floor", d: pathThrough(chance) }));
+  const look = ownChance ? { class: "own-floor", stroke: colour } : { class: "floor" };
+  if (chance.length) parts.push(svg("path", { ...look, d: pathThrough(chance) }));
   return parts;
 }
 
@@ -328,7 +336,7 @@ function chart(figure, panel, { page, peers, alone }) {
     { class: "panel-figure", viewBox: `0 0 ${size.width} ${size.height}`, ...about },
     ...axes(frame, figure),
     ...(panel.marks || []).map(mark),
-    ...strong.flatMap((line) => bandOf(line, frame)),
+    ...strong.flatMap((line) => bandOf(line, frame, chanceDiffers(strong))),
     isNumber(panel.floor) ? level(panel.floor, "floor") : null,
     ...upwards.flatMap((line) => pathOf(line, frame, Boolean(figure.ticks))),
     ...strong.filter((line) => isNumber(line.best)).map(ring),
@@ -378,13 +386,16 @@ function readings(figure, panel, frame, step) {
     if (frame.relative) return `${line.label} (layer ${own})`;
     return own === step ? line.label : `${line.label} (step ${whole(own)})`;
   };
+  const strong = found.filter(({ line }) => !line.faint);
+  const apart = chanceDiffers(strong.map(({ line }) => line));
   const row = (one) => {
-    const { low, high, colour, faint } = one.line;
-    const ends = quiet(low && !faint ? interval(low[one.place], high[one.place]) : "", "span");
+    const { low, high, floor, colour, faint } = one.line;
+    const known = low && !faint ? interval(low[one.place], high[one.place]) : "";
+    const chance = apart && !faint && floor && isNumber(floor[one.place]) ? `chance ${number(floor[one.place])}` : "";
+    const ends = quiet([known, chance].filter(Boolean).join(", "), "span");
     const value = html("strong", {}, number(one.value));
     return html("div", { class: "reading" }, swatch(colour), html("span", {}, named(one)), value, ends);
   };
-  const strong = found.filter(({ line }) => !line.faint);
   const floor = strong.map(({ line, place }) => line.floor && line.floor[place]).concat([panel.floor]).find(isNumber);
   const counts = strong.map(({ line, place }) => (Array.isArray(line.n) ? line.n[place] : 0)).filter(Boolean);
   const [few, many] = [Math.min(...counts), Math.max(...counts)].map(whole);
@@ -395,7 +406,7 @@ function readings(figure, panel, frame, step) {
   return [
     html("div", { class: "card-rule" }, `${title}, ${where}`),
     ...shortest(strong.map(row)),
-    isNumber(floor) ? quiet(`chance ${number(floor)}`) : null,
+    isNumber(floor) && !apart ? quiet(`chance ${number(floor)}`) : null,
     ...Object.entries(panel.references || {}).map(([name, value]) => quiet(`${name} ${number(value)}`)),
     ...shortest(found.filter(({ line }) => line.faint).map(row)),
     counts.length ? quiet(few === many ? `n = ${few}` : `n = ${few} to ${many}`) : null,

@@ -270,9 +270,15 @@ def _draw_panel(axes: "Axes", panel: Panel, figure: Figure, *, small: bool, lege
             axes.plot([line.best], [_at(line, line.best)], "o", markeredgecolor=ink, **ring)
     for name, value in panel.references.items():
         axes.axhline(value, color=REFERENCE, linewidth=1.3, linestyle=(0, (7, 4)), label=name)
-    floors = next((line for line in panel.lines if len(line.floor) and not line.faint), None)
-    if floors is not None:
-        axes.plot(floors.steps, floors.floor, color=CHANCE, linewidth=1.1, linestyle=(0, (3, 3)), label="chance")
+    floors: dict[tuple[str, ...], tuple[Line, str]] = {}  # those that look alike are drawn once
+    for line, ink in zip(panel.lines, inks(panel.lines), strict=True):
+        if len(line.floor) and not line.faint:
+            floors.setdefault(tuple(f"{value:.2f}" for value in line.floor), (line, ink))
+    look = {"linewidth": 1.1, "linestyle": (0, (3, 3))}
+    for line, ink in floors.values():
+        axes.plot(line.steps, line.floor, color=ink if len(floors) > 1 else CHANCE, **look)
+    if floors:
+        axes.plot([], [], color=CHANCE, label="chance", **look)
     for mark in panel.marks:
         axes.axvline(mark, color=RULE, linewidth=1.0, zorder=0)
     if panel.floor is not None:
