@@ -157,7 +157,7 @@ def main():
         def command():
             drift(
                 folder / "model", target=target, others=texts, native=str(folder / "native") if given.paper else None,
-                **{name: how[name] for name in ("held_out", "epochs", "distance")}, words=given.words, checkpoint=2_500,
+                **{name: how[name] for name in ("held_out", "epochs", "distance")}, words=given.words, checkpoint=5_000,
                 plans="last:6" if given.depth == 12 and not given.paper else f"last:{given.depth // 2 * 2}",
                 device=str(given.device), out=folder / "run",
             )  # fmt: skip

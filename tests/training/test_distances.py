@@ -18,7 +18,7 @@ from isogloss.measures.statistics import jackknife_interval
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.stack import Stack
 from isogloss.text.words import spans
-from isogloss.training.distances import distance_probe, sample_vectors
+from isogloss.training.distances import _distance, distance_probe, sample_vectors
 from tiny_models import DEPTH, ENCODERS, TEXT, tiny_config, tiny_tokenizer
 
 CORPUS = ig.Corpus("en", TEXT, name="eight")
@@ -370,3 +370,16 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(bert, tiny):
         take(bert, bert, ig.Corpus("en", []))
     with pytest.raises(InputError, match="at least 4 words, not 3"):
         take(bert, bert, words=3)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("measure", NAMES)
+def test_a_gpu_gives_the_distances_of_the_cpu(measure):
+    x = torch.randn(700, 24, generator=torch.Generator().manual_seed(0))
+    y = x + torch.randn(700, 24, generator=torch.Generator().manual_seed(1))
+    sentences = torch.arange(700) // 7
+    here, there = (
+        _distance(measure, x.to(device), y.to(device), sentences=sentences, seed=0) for device in ("cpu", "cuda")
+    )
+    for name in here.keys() - {"measure"}:
+        assert there[name] == pytest.approx(here[name], rel=1e-4, abs=1e-6)

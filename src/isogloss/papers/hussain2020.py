@@ -78,7 +78,7 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         **{"native": native, "held_out": HELD_OUT, "epochs": EPOCHS, "batch": BATCH, "rate": scale.rate},
         **{"sample_seed": 0, "probe": scale.every, "distance": scale.distance, "words": scale.words},
         "attention": scale.attention,
-        "checkpoint": 2500,
+        "checkpoint": 5000,
     }
     asked = [*DEFECTS, "all"] if scale.legacy == "each" else [scale.legacy] if scale.legacy else []
     spoilt = [("", {}), *(paper.with_defects(each, DEFECTS) for each in asked)]

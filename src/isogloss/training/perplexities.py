@@ -108,10 +108,11 @@ def perplexity_probe(
         under_way = [reader.nats(*each, causal=causal) for each in zip(models, batches, strict=True)]
         losses = []  # nats of each sentence, and the number of its predicted tokens
         for (nats, owners), corpus in zip(under_way, corpora, strict=True):
-            # The host sums: a GPU adds in arbitrary order, so that a repeated curve would differ in its last digits.
-            totals = torch.zeros(len(corpus.lengths[:limit]), dtype=torch.float64)
-            totals.index_add_(0, owners, nats.cpu().double())
-            losses.append((totals, torch.bincount(owners, minlength=len(totals))))
+            # The host sums: a GPU adds in arbitrary order, so that a repeated curve would differ in its last digits. In
+            # numpy, because it takes a few hundred small operations at every reading, of which torch's are slow.
+            count = len(corpus.lengths[:limit])
+            totals = np.bincount(owners.numpy(), nats.cpu().numpy(), minlength=count)
+            losses.append((totals, np.bincount(owners.numpy(), minlength=count)))
         sets = [(corpus.language, corpus.name, [number]) for number, corpus in enumerate(corpora)]
         others = [number for number, corpus in enumerate(corpora) if corpus.language != target]
         if others and (target is not None or len(others) > 1):
@@ -199,9 +200,9 @@ def _chosen(masking: Masking, ids: Any, lengths: Any, *, first: int, seed: int) 
 
 
 def perplexities(
-    target: str, sizes: Sequence[tuple[int, int, int]], losses: Sequence[tuple[Tensor, Tensor]]
+    target: str, sizes: Sequence[tuple[int, int, int]], losses: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> Iterator[Reading]:
-    """The readings of several texts pooled: losses (totals, counts) of each text's streams or sentences.
+    """The readings of several texts pooled: losses (totals, counts) of each text's sentences.
 
     sizes: content tokens, words and characters of each text. Jackknife block i of several texts is block i of each: a
     block of a single language would count the difference between languages as sampling error.
@@ -210,18 +211,24 @@ def perplexities(
     for size, (totals, counts) in zip(sizes, losses, strict=True):
         whole += Likelihood(float(totals.sum()), int(counts.sum()), *size)
     blocks = min(PARTS, *(len(totals) for totals, _ in losses))
-    # Sums over consecutive blocks of streams, (blocks,), of nats and of tokens.
-    totals, counts = (
-        torch.stack([torch.stack([part.sum() for part in each.tensor_split(blocks)]) for each in side]).sum(dim=0)
+    nats, tokens = (
+        torch.from_numpy(np.sum([_block_sums(each, blocks) for each in side], axis=0))
         for side in zip(*losses, strict=True)
     )
     for unit in UNITS:
         rate = tokens_per(whole, unit)
-        low, high = perplexity_interval(totals, counts, rate=rate)
+        low, high = perplexity_interval(nats, tokens, rate=rate)
         reading = {"measure": "perplexity", "value": perplexity(whole, unit), "low": low, "high": high}
         if blocks == PARTS:
-            reading["parts"] = (rate * (totals.sum() - totals) / (counts.sum() - counts)).exp().tolist()
+            reading["parts"] = (rate * (nats.sum() - nats) / (tokens.sum() - tokens)).exp().tolist()
         yield reading | {"n": whole.count, "target": target, "unit": unit}
+
+
+def _block_sums(values: np.ndarray, blocks: int) -> np.ndarray:
+    """The sums of consecutive blocks of values, (blocks,), whose sizes differ by one at most, the larger ones first."""
+    size, larger = divmod(len(values), blocks)
+    numbers = np.arange(blocks)
+    return np.add.reduceat(values, numbers * size + np.minimum(numbers, larger))
 
 
 @dataclass(frozen=True)
