@@ -174,8 +174,8 @@ def test_a_dry_run_tells_jobs_and_cost_and_writes_nothing(monkeypatch, capsys, t
     assert not list(tmp_path.iterdir())
     assert "isogloss drift bert-base-multilingual-cased" in shown and "--native wietsedv/bert-base-dutch-cased" in shown
     assert len(re.findall(r"^  --plans ", shown, re.MULTILINE)) == 15
-    assert "all 15 jobs, 15 of drift: about 5.9 hours one by one" in shown  # 5 plans, 3 seeds
-    assert "1,416 s a job of drift" in shown and "as measured, or guessed from that, on one H200" in shown
+    assert "all 15 jobs, 15 of drift: about 3.0 hours one by one" in shown  # 5 plans, 3 seeds
+    assert "723 s a job of drift" in shown and "as measured, or guessed from that, on one H200" in shown
     code, shown, _ = run("reproduce", "hussain2020", "--scale", "mini", "--dry-run", "--only", "last:1", "--out", "x")
     assert code == 0
     assert "first, native:" in shown and "--depth 12 --width 384 --heads 6" in shown  # as mini has
