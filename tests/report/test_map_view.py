@@ -5,7 +5,7 @@ import pytest
 from isogloss.errors import InputError
 from isogloss.report import verdict
 from isogloss.report.curves import RunFolder, name_layers
-from isogloss.report.map_view import map_sentences
+from isogloss.report.map_view import figures, map_sentences
 from isogloss.runs import table
 
 
@@ -47,7 +47,7 @@ def test_a_best_layer_of_a_few_is_said_to_be_that(tmp_path):
     assert said[2].endswith("0.100 at layer 0 and 0.400 at layer 3 (the embedding output and the last one read).")
 
 
-def test_the_best_layer_is_that_without_attention_sinks():
+def test_the_best_layer_is_that_without_attention_sinks(tmp_path):
     """Layer 3 is best with the sinks that rule layers 1 and 2, and layer 2 without them."""
     rows = curve("p@1", [0.2, 0.1, 0.1, 0.5, 0.4]) + curve("cka", [0.1, 0.0, 0.0, 0.5, 0.4], method="debiased")
     for name, value in (("share", 0.05), ("times", 900.0), ("first", 1.0)):
@@ -62,6 +62,9 @@ def test_the_best_layer_is_that_without_attention_sinks():
     assert "nearest neighbour) without attention sinks is 0.900 [0.880, 0.920]" in said[0]
     assert "centred P@1 at layer 2 is 0.900 instead of 0.100" in said[2]
     assert any(line.startswith("CKA differs: it is highest at layer 1") for line in said)
+    drawn = next(figure for figure in figures(RunFolder(tmp_path, {}, table.frame(rows))) if figure.measure == "p@1")
+    assert list(drawn.panels[0].lines[0].value) == [0.2, 0.6, 0.9, 0.5, 0.4], "the figure shows what the verdict says"
+    assert "Without attention sinks at layers 1 and 2." in drawn.caption
 
 
 def test_neighbours_whose_intervals_overlap_cannot_be_told_apart():

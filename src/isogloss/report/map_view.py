@@ -45,13 +45,16 @@ MOST_MEMBERS = 24  # most curves of single pairs drawn behind their average
 
 
 def figures(run: RunFolder) -> list[Figure]:
-    """Figures of every measure with at least two layers: by layer, by language and layer, and by pair of languages."""
+    """Figures of every measure with at least two layers: by layer, by language and layer, and by pair of languages.
+
+    As in the verdict, values at layers with attention sinks are those without them.
+    """
     order = {name: index for index, name in enumerate((*MEASURES, *METHODS))}
-    drawn = [part for part in run.by_layer if part.measure not in NOT_DRAWN]
+    drawn = [part for part in run.without_sinks if part.measure not in NOT_DRAWN]
     known = curves.grouped(drawn, attrgetter("measure", "method"))
     pairs = sorted(known, key=lambda pair: [order.get(name, len(order)) for name in pair])
     groups = {pair: known[pair] for pair in pairs if len({layer for part in known[pair] for layer in part.at}) > 1}
-    means = {pair: overall(run.by_layer, *pair) for pair in groups}
+    means = {pair: overall(run.without_sinks, *pair) for pair in groups}
     measures = [measure for measure, _ in groups]
     drawings = [_layer_figure(run, measure, groups, means) for measure in dict.fromkeys(measures)]
     lead = (run.lead.measure, run.lead.method) if run.lead else None
@@ -106,10 +109,13 @@ def _layer_figure(run: RunFolder, measure: str, groups: Groups, means: Mapping[t
             title = f"{language_name(source)} → {language_name(target)}{f' ({data})' if several and data else ''}"
             panels.append(_panel(run, own, methods, choice=title, pair=(source, target)))
     method = curves.METHOD_TITLES.get(methods[0], methods[0]) if len(methods) == 1 else ""
+    clean = run.rows[(run.rows["condition"] == WITHOUT_SINKS) & (run.rows["measure"] == measure)]["layer"]
+    without = f"Without attention sinks at {curves.name_layers(sorted(set(clean)))}." if len(clean) else ""
+    panels = [replace(panel, note=f"{panel.note} {without}".strip()) for panel in panels]
     return Figure(
         f"curve-{file_name(measure)}",
         f"{describe(measure).title} {method}".strip(),
-        " ".join(filter(None, (f"{printable(run.model)}.", first.note, thin, EMBEDDING))),
+        " ".join(filter(None, (f"{printable(run.model)}.", first.note, without, thin, EMBEDDING))),
         panels,
         xlabel="layer",
         section="curves",
