@@ -12,7 +12,7 @@ from isogloss.errors import InputError
 from isogloss.progress import listening
 from isogloss.text.readers.dictionaries import read_word_vectors
 from isogloss.vectors import static
-from isogloss.vectors.extract import Vectors
+from isogloss.vectors.extract import Sinks, Vectors
 from isogloss.vectors.static import TypeSums, cooccurrences, count_types, ppmi_vectors, type_vectors
 
 
@@ -181,3 +181,31 @@ def test_sums_of_chunks_give_means_over_all_uses_and_keep_nan_for_a_type_without
         for kind, vector in zip(kinds, means[layer], strict=True):
             expected = np.full(3, np.nan) if kind == "unseen" else np.mean(uses[kind], axis=0)
             assert vector == pytest.approx(expected, nan_ok=True)
+
+
+def test_a_word_as_long_as_a_sink_counts_only_if_its_type_has_no_other_use():
+    """In the second layer "the" is a sink where it comes first, and "no" comes first only."""
+    corpus = ig.Corpus("en", ["the cat saw the dog", "no dog"])
+    items = torch.tensor([(0, word) for word in range(5)] + [(1, 0), (1, 1)])
+    values = torch.randn(2, 7, 3, generator=torch.Generator().manual_seed(0))
+    values[:, [0, 5]] *= 1_000 / values[:, [0, 5]].norm(dim=2, keepdim=True)
+    kinds, means = ["the", "no"], np.zeros((2, 2, 3), dtype=np.float32)
+    sums = TypeSums(kinds, np.zeros((2, 2, 3)), exact=True, sinks=[None, Sinks(0.3, 900.0, 1.0, limit=100.0)])
+    sums.add(Vectors([0, 1], {"word": values}, {"word": items}, []), corpus)
+    sums.write_means(means)
+    x = values.double().numpy()
+    assert means[0] == pytest.approx(np.stack([x[0, [0, 3]].mean(axis=0), x[0, 5]])), "no sink is known in this layer"
+    assert means[1] == pytest.approx(np.stack([x[1, 3], x[1, 5]]), rel=1e-5)
+
+
+def test_sinks_are_found_in_a_model_and_left_out_of_its_words(tiny, tmp_path):
+    """The state of the first content token of a text is planted to be over 1,000 times as long as all others."""
+    stack = ig.load(tiny("gpt2"), device="cpu")
+    with torch.no_grad():
+        stack.model.wpe.weight[1] = 20_000 * stack.model.wpe.weight[2].norm() / 32**0.5
+    sentences = ["the cat saw the dog", "the dog sleeps", "we saw the cat"]
+    found = type_vectors(stack, sentences, "en", types=["the", "we", "dog"], folder=tmp_path, layers=[2])
+    words = [ig.vectors(stack, ig.Corpus("en", [each]), unit="word", layers=[2])[0] for each in sentences]
+    the = torch.stack([words[0][3], words[2][2]]).mean(dim=0)
+    torch.testing.assert_close(found.vectors[2][found.words.index("the")], the, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(found.vectors[2][found.words.index("we")], words[2][0], rtol=1e-3, atol=1e-3)

@@ -8,7 +8,7 @@ random samples, as the jackknife requires.
 
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
 from typing import Annotated, Any, Literal, cast
@@ -117,10 +117,11 @@ def map(
             base = {"model": run.facts["model"], "data": name, "seed": seed}
             base |= {} if pooling == "mean" else {"pooling": pooling}
             where = (order, order[:size], list(cuts), compared)
-            reading = MapReading(stack, hardware, text, *where, store, base, words > 0, pooling)
+            sinks = find_sinks(stack, text.corpora, layers=list(cuts), rows=order)
+            reading = MapReading(stack, hardware, text, *where, store, base, words > 0, pooling, sinks)
             known = yield from _rows_of_pass(reading, words, aligner, run)
             yield from _rows_of_sample(reading, known, run)
-            if pooling in ("mean", "weighted"):
+            if pooling in ("mean", "weighted") and sinks:
                 yield from _rows_without_sinks(reading, aligner, run)
             vocabularies.append((store, known))
         if points and (words or tokens) and out is not None:  # without a run folder there is no map
@@ -166,7 +167,8 @@ class MapReading:
         base: Coordinates that every row has: model, data and seed.
         words: Whether to compare words, too.
         pooling: How token vectors are combined into a sentence vector.
-        sinks: Tokens that are left out of sentences, by layer.
+        sinks: Attention sinks by layer, which are left out of the means of words.
+        without: Whether they are left out of sentences, too.
     """
 
     stack: Stack | Chain
@@ -180,7 +182,8 @@ class MapReading:
     base: Mapping[str, Any]
     words: bool
     pooling: Pooling
-    sinks: Mapping[int, Sinks] = field(default_factory=dict)
+    sinks: Mapping[int, Sinks]
+    without: bool = False
 
 
 def _rows_without_sinks(reading: MapReading, aligner: str, run: Run) -> Iterator[Sequence[Row]]:
@@ -188,17 +191,14 @@ def _rows_without_sinks(reading: MapReading, aligner: str, run: Run) -> Iterator
 
     The text is read a second time at these layers only; without sinks, only a few sentences are read.
     """
-    sinks = find_sinks(reading.stack, reading.bitext.corpora, layers=reading.layers, rows=reading.order)
-    if not sinks:
-        return
     yield [
         row(f"sink_{name}", getattr(found, name), layer=layer, unit="token", **reading.base)
-        for layer, found in sinks.items()
+        for layer, found in reading.sinks.items()
         for name in ("share", "times", "first")
     ]
     store = VectorStore(reading.store.folder.with_name(f"{reading.store.folder.name}.sinks"), mark="vocabulary.json")
     base = {**reading.base, "condition": WITHOUT_SINKS}
-    again = replace(reading, layers=list(sinks), store=store, base=base, words=False, sinks=sinks)
+    again = replace(reading, layers=list(reading.sinks), store=store, base=base, words=False, without=True)
     known = yield from _rows_of_pass(again, 0, aligner, run)
     yield from _rows_of_sample(again, known, run)
 
@@ -244,7 +244,7 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
             reading, reading.layers[part], gold, words=words, stored=stored, shortened=shortened, means=means
         )
     rows += layer_rows("cka", "debiased", means, n=total, base=base)
-    for language, cut in shortened.items() if not reading.sinks else ():
+    for language, cut in shortened.items() if not reading.without else ():
         rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
         note_shortened(run, len(cut), total, text=f"{language} in {base['data']}", stack=reading.stack)
     for (source, target), given_links in gold.items():  # error of the statistical aligner on the same sentences
@@ -277,9 +277,9 @@ def _one_pass(
     """
     stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
     sums = {layer: CkaStream(pairs) for layer in layers}
-    types = {}
+    types, sinks = {}, [reading.sinks.get(layer) for layer in layers]
     for name, known in words.types.items():
-        types[name] = TypeSums(known, np.zeros((len(layers), len(known), stack.width)), exact=True)
+        types[name] = TypeSums(known, np.zeros((len(layers), len(known), stack.width)), exact=True, sinks=sinks)
     errors: dict[tuple[Pair, int], AER] = {}
     # Read the same sentences in every language, chunk by chunk: the sample with its words, then the rest without. Words
     # take more memory, so their chunks are smaller.
@@ -289,7 +289,8 @@ def _one_pass(
         most, vectors = (64, 16) if worded else (2048, 1)
         size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
         how: dict[str, Any] = {"layers": layers, "units": ("sentence", "word") if worded else ("sentence",)}
-        how |= {"rows": rows[before:], "chunk": size, "pooling": reading.pooling, "sinks": reading.sinks}
+        how |= {"rows": rows[before:], "chunk": size, "pooling": reading.pooling}
+        how["sinks"] = reading.sinks if reading.without else {}
         streams = {corpus.language: shifted(before, total, stream(stack, corpus, **how)) for corpus in bitext.corpora}
         for done in range(0, len(rows) - before, size):
             chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}

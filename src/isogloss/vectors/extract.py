@@ -30,6 +30,7 @@ UNITS: tuple[Unit, ...] = get_args(Unit)
 DWARFS = 5  # a state of at least this many times the layer's median norm is a sink
 FEW = 0.4  # largest share of tokens that may be sinks: below a half, or the median would be that of sinks
 PROBED = 32  # sentences of a language that are searched for sinks
+SINK_WEIGHT = 1e-12  # of a word that is a sink, in the mean of its type: it counts only if the type has no other use
 
 
 @dataclass(frozen=True)
@@ -354,12 +355,17 @@ class TypeSums:
 
     words: the types, lower-cased. sums: (layers, types, width), float64, in memory or memory-mapped; counts: (types,).
     exact: whether to sum within a chunk in float64 as well; single precision loses little within a chunk, but much over
-    many, and is faster on a GPU.
+    many, and is faster on a GPU. sinks: of each layer, the attention sinks, if it has any; a word as long as one is
+    left out of the mean of its type there, unless the type has no other occurrence.
     """
 
-    def __init__(self, words: Sequence[str], sums: NDArray[np.float64], *, exact: bool) -> None:
+    def __init__(
+        self, words: Sequence[str], sums: NDArray[np.float64], *, exact: bool, sinks: Sequence[Sinks | None] = ()
+    ) -> None:
         self.numbers = {word: number for number, word in enumerate(words)}
         self.sums, self.counts, self.exact = sums, np.zeros(len(words), dtype=np.int64), exact
+        self.limits = {number: found.limit for number, found in enumerate(sinks) if found is not None}
+        self.weights = {number: np.zeros(len(words)) for number in self.limits}
 
     def add(self, chunk: Vectors, corpus: Corpus) -> None:
         """Add the words of a chunk of the corpus, which was read at the layers of the sums."""
@@ -372,6 +378,10 @@ class TypeSums:
         for number, values in enumerate(chunk.values["word"]):
             here = values[inside.to(values.device)]
             here = double(here) if self.exact else here
+            if number in self.limits:
+                weights = torch.where(here.norm(dim=1) < self.limits[number], 1.0, SINK_WEIGHT)
+                here = here * weights[:, None]
+                self.weights[number][rows] += np.bincount(index.numpy(), weights.cpu().numpy(), minlength=len(rows))
             added = here.new_zeros((len(present), here.shape[1])).index_add_(0, index.to(here.device), here)
             self.sums[number, rows] += added.cpu().double().numpy()
 
@@ -379,4 +389,4 @@ class TypeSums:
         """Write the means of all or some types to `means` (layers, types, width); NaN for a type that never occurs."""
         with np.errstate(invalid="ignore"):
             for number, sums in enumerate(self.sums):  # a layer at a time
-                means[number] = sums[types] / self.counts[types, None]
+                means[number] = sums[types] / self.weights.get(number, self.counts)[types, None]

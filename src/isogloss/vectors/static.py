@@ -17,6 +17,7 @@ keeps the strongest directions from dominating the others.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -31,7 +32,7 @@ from isogloss.stack.stack import Chain, Stack
 from isogloss.text.corpora import Corpus
 from isogloss.text.streams import chunked
 from isogloss.text.words import spans
-from isogloss.vectors.extract import TypeSums, stream
+from isogloss.vectors.extract import TypeSums, find_sinks, stream
 from isogloss.vectors.store import VectorStore
 
 CHUNK_BYTES = 300_000_000  # maximum size of the word vectors of one chunk
@@ -98,12 +99,16 @@ def type_vectors(
         done = shortened = 0
         try:
             zeros = store.create(in_progress, (len(wanted), len(types), stack.width), dtype=np.float64)
-            sums = TypeSums(types, zeros, exact=False)
             # A sentence of control characters only has no tokens.
             worded = (sentence for sentence in sentences if spans(sentence, language))
             # Assumes at least three characters a word, so that the word vectors of a chunk fit into `CHUNK_BYTES`.
             room = max(1, CHUNK_BYTES // (len(wanted) * stack.width * 4))
-            for part in chunked(worded, size=lambda sentence: len(sentence) // 3 + 1, room=room, most=512):
+            parts = chunked(worded, size=lambda sentence: len(sentence) // 3 + 1, room=room, most=512)
+            first = next(parts, [])
+            probed = Corpus(language, first)
+            sinks = find_sinks(stack, [probed], layers=wanted, rows=range(len(first))) if first else {}
+            sums = TypeSums(types, zeros, exact=False, sinks=[sinks.get(layer) for layer in wanted])
+            for part in chain([first] if first else [], parts):
                 corpus = Corpus(language, part)
                 with listening(silent):  # progress is reported over the whole text
                     for chunk in stream(stack, corpus, layers=wanted, units=("word",), chunk=len(part)):
