@@ -169,6 +169,15 @@ def test_other_weights_and_modes_have_graphs_of_their_own(nli):
     assert twice() == 3 == twice(), "a frozen block drops nothing any more"
 
 
+def test_a_captured_update_reads_tensors_with_the_strides_of_the_first_one():
+    """Code that was compiled for other strides would be compiled again, which breaks the capture."""
+    strides, repeated = [], torch.arange(4).expand(3, -1)
+    graphs = CapturedUpdates(capture=lambda function: function)
+    for _ in range(3):
+        graphs.run(lambda batch: strides.append([tensor.stride() for tensor in batch]), [repeated], kind="causal")
+    assert strides == 3 * [[(4, 1)]]
+
+
 def test_the_number_of_graphs_is_bounded(masked_lm, monkeypatch):
     monkeypatch.setattr(cuda_graphs, "MOST", 1)
     captured = []
