@@ -43,7 +43,7 @@ class CapturedUpdates:
         update: changes weights in place and reads only the batch and tensors with a fixed address. kind: what else the
         update depends on, such as which weights are trained.
         """
-        # A graph's own copies are contiguous, and code compiled for other strides would be compiled again in the capture.
+        # A graph's own copies are contiguous; code compiled for other strides would be compiled again in the capture.
         batch = [tensor.contiguous() for tensor in batch]
         key = kind, tuple((tensor.shape, tensor.dtype) for tensor in batch)
         if key in self._met and key not in self._graphs and key not in self._refused:
