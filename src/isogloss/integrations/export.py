@@ -423,7 +423,10 @@ def export(
         with listening(silent):
             difference = _check_vectors(beside, encoder, kind, to)
         pre_norm = stack.family.norm is not None
-        write_text(beside / "README.md", _card(to, model_name(source), facts, metadata, pre_norm, difference))
+        write_text(
+            beside / "README.md",
+            _card(to, model_name(source), facts=facts, metadata=metadata, pre_norm=pre_norm, difference=difference),
+        )
         require(not target.exists(), f"{target} was made by someone else meanwhile; choose another folder")
     return Exported(target, facts, difference)
 

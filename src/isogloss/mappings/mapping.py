@@ -108,7 +108,9 @@ def load_mapping(path: str | os.PathLike[str]) -> Mapping:
     with readable(file, "lacks a part of a mapping", "save it again"):
         source, target = (_side(side, facts[f"{side}.kind"], tensors) for side in _SIDES)
         weight = tensors["weight"]
-        mapping = Mapping(facts["method"], weight, source, target, int(facts["pairs"]), facts["restore"])
+        mapping = Mapping(
+            facts["method"], weight, source=source, target=target, pairs=int(facts["pairs"]), restore=facts["restore"]
+        )
     if weight.dtype != torch.float64 or tuple(weight.shape) != (len(target.mean), len(source.mean)):
         raise InputError(f"{file}: the parts of the mapping do not fit each other; save it again")
     return mapping

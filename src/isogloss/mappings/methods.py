@@ -89,7 +89,7 @@ def fit_mapping(
         for _ in range(refine):
             matched, _ = mutual(near_x @ weight.T, near_y, method="csls")
             weight, pairs = solve(near_x[matched[:, 0]], near_y[matched[:, 1]], ridge_strength), matched.shape[0]
-    return Mapping(method, weight.cpu(), source, target, pairs, restore)
+    return Mapping(method, weight.cpu(), source=source, target=target, pairs=pairs, restore=restore)
 
 
 def remove_languages(

@@ -380,7 +380,7 @@ def one_way(
     precision = {k: wilson_interval(int((rank <= k).sum()), n, floor=floors[k]) for k in ks}
     mrr = mean_interval(1 / double(rank), floor=mrr_floor).clipped()
     named = queries.cpu() if names is None else names[queries.cpu()]
-    return Retrieval(n, m, precision, mrr, duplicates, named, rank.cpu())
+    return Retrieval(n, m, p=precision, mrr=mrr, duplicates=duplicates, queries=named, ranks=rank.cpu())
 
 
 for _name, _title, _explanation in (

@@ -370,7 +370,7 @@ def jackknife_interval(value: float, without: Tensor, *, n: int = 0, floor: floa
         return Interval(value, n=n, floor=floor)
     deviation = math.sqrt((blocks - 1) / blocks * float((without - without.mean()).square().sum()))
     reach, parts = t_quantile(blocks - 1) * deviation, tuple(without.tolist()) if blocks <= PARTS else ()
-    return Interval(value, value - reach, value + reach, n, floor, parts)
+    return Interval(value, value - reach, value + reach, n=n, floor=floor, parts=parts)
 
 
 def means_without_parts(values: Tensor) -> tuple[float, ...]:

@@ -91,7 +91,9 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
     beside = model_name(scale.native) if scale.native else NATIVE
     conditions = f"{called} tuned on {language}, watched on {', '.join(scale.others)}, beside {beside}"
     arguments = {"model": called, "native": beside}
-    return paper.Outline(conditions, arguments, texts, jobs, scale.seconds, before, DEPTH)
+    return paper.Outline(
+        conditions, arguments, texts=texts, jobs=jobs, seconds=scale.seconds, before=before, depth=DEPTH
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the texts

@@ -93,7 +93,15 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         f"{', '.join(tested)}{f', and on SICK-NL in {DUTCH}' * scale.dutch}"
     )
     seconds = {"transfer": scale.seconds["transfer"] * seeds * len(scale.rate.split(","))}
-    return paper.Outline(conditions, {"model": called, "seeds": seeds}, texts, jobs, seconds, before, depth)
+    return paper.Outline(
+        conditions,
+        {"model": called, "seeds": seeds},
+        texts=texts,
+        jobs=jobs,
+        seconds=seconds,
+        before=before,
+        depth=depth,
+    )
 
 
 # ------------------------------------------------------------------------------------------------ the texts

@@ -98,7 +98,16 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         f"{called}, parsing and POS from {', '.join(scale.trained_on)} (UD), NER "
         f"from {', '.join(scale.named_in)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
     )
-    return paper.Outline(conditions, {"model": called}, texts, jobs, scale.seconds, before, DEPTH, notes)
+    return paper.Outline(
+        conditions,
+        {"model": called},
+        texts=texts,
+        jobs=jobs,
+        seconds=scale.seconds,
+        before=before,
+        depth=DEPTH,
+        notes=notes,
+    )
 
 
 def _files(scale: SimpleNamespace, task: str, source: str) -> dict[str, int | None]:

@@ -87,13 +87,16 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         f"{called} aligned in {', '.join((scale.source, *scale.aligned))}, {len(alignments_of(scale))} ways and "
         f"{request.seeds} seeds, then mapped and fine-tuned beside itself as it was"
     )
-    return paper.Outline(conditions, {"model": called}, texts, jobs, scale.seconds, before)
+    return paper.Outline(conditions, {"model": called}, texts=texts, jobs=jobs, seconds=scale.seconds, before=before)
 
 
 def _jobs(request: paper.Request, scale: SimpleNamespace, texts: paper.Texts, model: str) -> Iterator[Job]:
     """The alignments; then question answering, which takes longest, NLI, and maps of aligned models and `before`."""
     seeds, names, tasks = range(request.seeds), list(alignments_of(scale)), _tasks(scale, texts.path)
-    aligned = {(name, seed): _align(request, scale, texts, model, name, seed) for seed, name in product(seeds, names)}
+    aligned = {
+        (name, seed): _align(request, scale, texts=texts, model=model, name=name, seed=seed)
+        for seed, name in product(seeds, names)
+    }
 
     def reading(part: str, name: str, seed: int, condition: str | None = None) -> Job:
         """A job that maps or fine-tunes the model of an alignment, or the one before."""

@@ -107,7 +107,14 @@ class Request:
         """
         head = {"text" if recipe == "pretrain" else "model": first}
         settings = {**head, **options, "device": self.device, "dtype": self.dtype}
-        return Job(name, recipe, settings, folder or self.out / "jobs" / name, coordinates, needs)
+        return Job(
+            name,
+            recipe,
+            options=settings,
+            folder=folder or self.out / "jobs" / name,
+            coordinates=coordinates,
+            needs=needs,
+        )
 
     def model_to_read(self, scale: SimpleNamespace) -> tuple[str, str, list[Job]]:
         """The model that jobs read, its name, and the job that pretrains it if the scale has no model."""
@@ -401,7 +408,9 @@ def reproduce(
     """
     check_arguments(reproduce, {"parallel": parallel})
     folder, chosen = Path(out), find(paper)
-    outline = chosen.plan(Request(scale, folder, data, model, seeds, device, dtype), **options)
+    outline = chosen.plan(
+        Request(scale, folder, data=data, model=model, seeds=seeds, device=device, dtype=dtype), **options
+    )
     jobs = selected(outline.jobs, only)
     check_folder(folder, resume=resume)
     facts = {

@@ -254,7 +254,11 @@ def panels(
     for title, at in titles.items():
         specs = {label: {**at, **own} for label, own in lines.items()}
         numbered = enumerate(specs.items())
-        curves = [line for hue, (label, spec) in numbered for line in _drawn(results, known, over, label, hue, spec)]
+        curves = [
+            line
+            for hue, (label, spec) in numbered
+            for line in _drawn(results, known, over=over, label=label, hue=hue, spec=spec)
+        ]
         if steps := [step for line in curves for step in line.steps]:
             ends = [min(steps), max(steps)]
             drawn = [

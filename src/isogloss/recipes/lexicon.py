@@ -401,7 +401,7 @@ def entries(train: Lexicon | None, test: Lexicon, words: Sequence[Sequence[str]]
         pairs[split] = torch.tensor([(numbers[0][source], numbers[1][target]) for source, target in both])
         known[split] = len({source for source, _ in both})
     alike = len({source for source, target in pairs["test"].tolist() if words[0][source] == words[1][target]})
-    return Entries(pairs, sizes, known, alike, shared, "" if train is None else train.name)
+    return Entries(pairs, sizes, known=known, alike=alike, shared=shared, name="" if train is None else train.name)
 
 
 def _read_lexicons(

@@ -116,12 +116,23 @@ def map(
             store = VectorStore(run.scratch / str(number), mark="vocabulary.json")
             base = {"model": run.facts["model"], "data": name, "seed": seed}
             base |= {} if pooling == "mean" else {"pooling": pooling}
-            where = (order, order[:size], list(cuts), compared)
-            sinks = find_sinks(stack, text.corpora, layers=list(cuts), rows=order)
-            reading = MapReading(stack, hardware, text, *where, store, base, words > 0, pooling, sinks)
+            reading = MapReading(
+                stack,
+                text,
+                device=hardware,
+                order=order,
+                sample=order[:size],
+                layers=list(cuts),
+                pairs=compared,
+                store=store,
+                base=base,
+                words=words > 0,
+                pooling=pooling,
+                sinks=find_sinks(stack, text.corpora, layers=list(cuts), rows=order),
+            )
             known = yield from _rows_of_pass(reading, words, aligner, run)
             yield from _rows_of_sample(reading, known, run)
-            if pooling in ("mean", "weighted") and sinks:
+            if pooling in ("mean", "weighted") and reading.sinks:
                 yield from _rows_without_sinks(reading, aligner, run)
             vocabularies.append((store, known))
         if points and (words or tokens) and out is not None:  # without a run folder there is no map
@@ -172,8 +183,8 @@ class MapReading:
     """
 
     stack: Stack | Chain
-    device: torch.device
     bitext: Bitext
+    device: torch.device
     order: list[int]
     sample: list[int]
     layers: list[int]

@@ -149,7 +149,14 @@ def pretrain(
     variant += [f"separate:{separate}"] if separate != "nothing" else []
     name = " ".join([f"{architecture}-{layers}x{planned.hidden_size}", *variant])
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
-    settings = Settings(steps, seed, schedule, report, micro_batch, training_options.half_precision(dtype, hardware))
+    settings = Settings(
+        steps,
+        seed,
+        optimisation=schedule,
+        report=report,
+        piece=micro_batch,
+        half=training_options.half_precision(dtype, hardware),
+    )
     parallel = training_options.parallel_texts(bitext, source.languages)
 
     def work(run: Run) -> Iterator[Sequence[Row]]:

@@ -172,7 +172,14 @@ def _read_set(task: Task, language: str, files: Sequence[Path], *, labels: Label
     if not examples:
         why = f" except bad ones, the first: {problems[0]}" if problems else ""
         raise InputError(f"{_listed(paths)} has no example of the task {task.name}{why}")
-    return TaskSet(language, _set_name(paths), examples, tuple(paths), len(problems), problems[0] if problems else "")
+    return TaskSet(
+        language,
+        _set_name(paths),
+        examples=examples,
+        files=tuple(paths),
+        skipped=len(problems),
+        first_problem=problems[0] if problems else "",
+    )
 
 
 def _set_name(paths: Sequence[Path]) -> str:
@@ -280,7 +287,14 @@ def add_translations(sets: TaskSets, translated: Any, *, skip_bad: bool = False)
     require(keys, f"{_listed(files[1])} has no row that is a translation of one of {_listed(files[0])}")
     first = problems[0] if problems else ""
     train, *rest = (
-        TaskSet(language, _set_name(paths), [side[key].example for key in keys], tuple(paths), bad, first)
+        TaskSet(
+            language,
+            _set_name(paths),
+            examples=[side[key].example for key in keys],
+            files=tuple(paths),
+            skipped=bad,
+            first_problem=first,
+        )
         for language, paths, side in zip([sets.source, *others], files, rows, strict=True)
     )
     return replace(sets, train=train, translated=tuple(rest))

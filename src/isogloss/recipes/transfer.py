@@ -153,7 +153,9 @@ def transfer(
         for sentence in [*coverage, *sets.notes, *lost]:
             run.note(sentence)
         constant = not frozen_dropout and not switching
-        frozen = FrozenStates(items, [None, *own[-len(sets.scored) :]], run.scratch, cache, constant, autocast)
+        frozen = FrozenStates(
+            items, [None, *own[-len(sets.scored) :]], folder=run.scratch, cache=cache, training=constant, dtype=autocast
+        )
         if text is not None:
             untuned = replace(stack, pack=half) if processor.type == "cuda" else stack
             comparison: dict[str, Any] = {"text": text, "ways": ways, "source": sets.source}

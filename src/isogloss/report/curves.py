@@ -293,7 +293,9 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
         group: Readings = {}
         for _, (seed, position, n, value, low, high, floor), parts in own:
             low, high = (low, high) if low <= high else (nan, nan)  # an interval with one end is unknown
-            reading = Interval(value, low, high, 0 if isnan(n) else int(n), floor, tuple(map(float, parts)))
+            reading = Interval(
+                value, low, high, n=0 if isnan(n) else int(n), floor=floor, parts=tuple(map(float, parts))
+            )
             group.setdefault(None if isnan(seed) else int(seed), {})[int(position)] = reading
         known = {name: "" if pd.isna(value) else str(value) for name, value in zip(names, values, strict=True)}
         fields = ("measure", *NAMES, *DERIVED_NAMES)

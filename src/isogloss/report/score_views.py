@@ -182,7 +182,15 @@ def lookup_view(run: RunFolder) -> View:
     heading = pairs[0].best.task if pairs else "alike"
     figures = [figure for _, own in shown for figure in own]
     title = _models(run.model, *run.rows["other_model"].unique())
-    return View("lookup", verdict, facts, figures, [table for table, _ in shown], heading, title=title)
+    return View(
+        "lookup",
+        verdict,
+        facts=facts,
+        figures=figures,
+        tables=[table for table, _ in shown],
+        heading=heading,
+        title=title,
+    )
 
 
 def _lookup_sentences(lookup: Lookup, *, several: bool) -> Iterator[str]:
@@ -252,7 +260,11 @@ def _show_lookup(lookup: Lookup) -> tuple[Table, list[Figure]]:
         "translation. Band: 95% interval of the best way."
     )
     panel = Panel("", drawn, floor=best.peak.floor)
-    return table, [_layer_figure(best, ("source", "target", "data"), "lookup", title, caption, [panel], "P@1")]
+    return table, [
+        _layer_figure(
+            best, ("source", "target", "data"), name="lookup", title=title, caption=caption, panels=[panel], score="P@1"
+        )
+    ]
 
 
 def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
@@ -272,7 +284,7 @@ def _show_alike(alike: Mapping[str, Curve]) -> tuple[Table, list[Figure]]:
     table = _table(f"CKA, {title}", _layers(alike.values()), columns, note)
     caption = f"CKA of {most:,} sentences. Bands: 95% intervals."
     fields = ("source", "target", "data", "condition")
-    return table, [_layer_figure(first, fields, "alike", title, caption, panels, "CKA")]
+    return table, [_layer_figure(first, fields, name="alike", title=title, caption=caption, panels=panels, score="CKA")]
 
 
 def stitchings(frame: pd.DataFrame) -> list[dict[str, Curve]]:
@@ -320,9 +332,19 @@ def stitch_view(run: RunFolder) -> View:
         labels = {way: f"{source}, trained in" if way == HOME else f"{target}, {way}" for way in ways}
         lines = [ways[way].line(labels[way], **PLAIN, band=way in (HOME, STITCHED)) for way in ways]
         panel, caption = Panel("", lines, floor=_floor(top)), f"{BANDS[over_seeds]}."
-        figures.append(_layer_figure(top, ("task", "target", "data"), "stitch", title, caption, [panel], score))
+        figures.append(
+            _layer_figure(
+                top,
+                ("task", "target", "data"),
+                name="stitch",
+                title=title,
+                caption=caption,
+                panels=[panel],
+                score=score,
+            )
+        )
     title = _models(run.model, *run.rows["other_model"].unique())
-    return View("training", verdict, facts, figures, tables, "stitch", title=title)
+    return View("training", verdict, facts=facts, figures=figures, tables=tables, heading="stitch", title=title)
 
 
 def results(frame: pd.DataFrame) -> pd.DataFrame:
@@ -413,10 +435,10 @@ def transfer_view(run: RunFolder) -> View:
     return View(
         "training",
         verdict if groups else _course_sentences(run),
-        numbers or training_view.facts(run),
-        [*figures, *similarity_figures(run), *training_view.step_figures(run)],
-        [_plan_table(experiment, named=len(groups) > 1) for experiment in groups],
-        "transfer",
+        facts=numbers or training_view.facts(run),
+        figures=[*figures, *similarity_figures(run), *training_view.step_figures(run)],
+        tables=[_plan_table(experiment, named=len(groups) > 1) for experiment in groups],
+        heading="transfer",
     )
 
 

@@ -417,7 +417,9 @@ def reading(
 
 def whole_stack(model: Any, family: Family, tokenizer: Any, name: str | Path) -> Stack:
     """Create the stack of a whole model."""
-    return Stack(model, family, tokenizer, str(name), 0, len(model.get_submodule(family.blocks)))
+    return Stack(
+        model, family, tokenizer=tokenizer, name=str(name), first=0, last=len(model.get_submodule(family.blocks))
+    )
 
 
 def layer_list(text: str | Sequence[int] | None, stack: Stack | Chain) -> tuple[int, ...] | None:

@@ -41,7 +41,7 @@ def encode(
         content = [place for place, marked in enumerate(special) if not marked] if mean else []
         places = content or [0]
         gold = [[numbers[example.label]], *[[IGNORE]] * (len(places) - 1)]
-        items.append(Item(ids, places, gold, [[0]] * len(places), 1, owner, types))
+        items.append(Item(ids, places, gold=gold, units=[[0]] * len(places), targets=1, owner=owner, types=types))
     return items
 
 

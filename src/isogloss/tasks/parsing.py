@@ -72,7 +72,9 @@ def encode(examples: Sequence[Tree], labels: Labels, *, tokenizer: Any, length: 
         places = [0, *(tokens[word - 1] for word in words[1:])]
         targets = sum(head != IGNORE for head, _ in gold)
         units = [[word] for word in words]
-        items.append(Item(ids, places, gold, units, targets, owner, lost=len(tokens) - targets))
+        items.append(
+            Item(ids, places, gold=gold, units=units, targets=targets, owner=owner, lost=len(tokens) - targets)
+        )
     return items
 
 

@@ -75,7 +75,7 @@ def encode(examples: Sequence[Question], labels: Labels, *, tokenizer: Any, leng
         ids, types = encoded["input_ids"][number], encoded["token_type_ids"][number]
         places, lost = np.concatenate([[0], tokens]), int(ends and not complete[owner])
         all_units = np.concatenate([[[0, 0]], units])
-        items.append(Item(ids, places, gold, all_units, 1, owner, types, lost=lost))
+        items.append(Item(ids, places, gold=gold, units=all_units, targets=1, owner=owner, types=types, lost=lost))
     return items
 
 

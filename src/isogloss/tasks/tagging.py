@@ -34,7 +34,17 @@ def encode(examples: Sequence[TaggedSentence], labels: Labels, *, tokenizer: Any
         gold = [[numbers[example.tags[word]]] for word in words]
         units = [[word] for word in words]
         lost = len(places) - len(words)
-        items.append(Item(ids, [places[word] for word in words], gold, units, len(words), owner, lost=lost))
+        items.append(
+            Item(
+                ids,
+                [places[word] for word in words],
+                gold=gold,
+                units=units,
+                targets=len(words),
+                owner=owner,
+                lost=lost,
+            )
+        )
     return items
 
 

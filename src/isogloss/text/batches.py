@@ -60,7 +60,7 @@ class Batch:
         tokens = torch.from_numpy(ranges(starts[chosen].numpy(), lengths.numpy()))
         ids, content, words = (values[tokens] for values in (self.ids, self.content, self.words))
         types = None if self.types is None else self.types[tokens]
-        return Batch(ids, lengths, content, words, rows, shortened, types)
+        return Batch(ids, lengths, content=content, words=words, rows=rows, shortened=shortened, types=types)
 
     def sentence_of_tokens(self) -> Tensor:
         """The index of each token's sentence within the batch, (tokens,)."""
@@ -231,7 +231,15 @@ def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
         progress(f"tokenising {corpus.language}", rows[-1] + 1, len(corpus))
     flat, counts = np.concatenate(ids), np.concatenate(lengths)
     name = corpus.name or corpus.language
-    return Sentences(corpus.language, name, flat, counts, round(words), round(characters), shortened)
+    return Sentences(
+        corpus.language,
+        name,
+        ids=flat,
+        lengths=counts,
+        words=round(words),
+        characters=round(characters),
+        shortened=shortened,
+    )
 
 
 def padded_rows(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:

@@ -164,7 +164,17 @@ def listing(data: Source) -> list[DataSet]:
         text = (line.strip() for _, line in stream_lines(readme, _ignore)) if readme else ()
         about = next((line for line in text if line and not line.startswith("#")), "")
         names = tuple(sorted({*kinds.values()})) or ("unknown",)
-        records.append(DataSet(folder.name, names, tuple(sorted(languages)), rows, len(files), size, about))
+        records.append(
+            DataSet(
+                folder.name,
+                names,
+                languages=tuple(sorted(languages)),
+                rows=rows,
+                files=len(files),
+                bytes=size,
+                about=about,
+            )
+        )
         progress("reading", done, len(folders))
     return records
 

@@ -87,9 +87,21 @@ def perplexity_probe(
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
         pack = packs and not attend_padding and packing_pays(device, dtype or next(models[0].parameters()).dtype)
-    packing = Stack(models[0].base_model, family, None, config.model_type, 0, 0) if pack and family else None
+    packing = (
+        Stack(models[0].base_model, family, tokenizer=None, name=config.model_type, first=0, last=0)
+        if pack and family
+        else None
+    )
     room = tokens or batch_tokens(device, padded=packing is None)
-    reader = _Reader(device, dtype, packing, padding_id(models[0]), room, rows if attend_padding else None, limit)
+    reader = _Reader(
+        device,
+        dtype,
+        packing=packing,
+        padding=padding_id(models[0]),
+        room=room,
+        rows=rows if attend_padding else None,
+        limit=limit,
+    )
 
     def prepare(corpus: Sentences, *number: int) -> Iterator[AskedBatch]:
         key = seed_of(seed, "sentence masks", corpus.language, corpus.name, *number)

@@ -133,7 +133,16 @@ class Lens:
                 sets = (torch.arange(len(places), device=labels.device) >= len(labels)).long()
                 both = torch.stack([labels, other], dim=1)  # (k, 2)
                 if len(states):
-                    yield Asked(batch, 2, batch.rows[owners].cpu(), states, both, places, both.T.flatten(), sets)
+                    yield Asked(
+                        batch,
+                        2,
+                        owners=batch.rows[owners].cpu(),
+                        states=states,
+                        labels=both,
+                        places=places,
+                        ids=both.T.flatten(),
+                        sets=sets,
+                    )
                 done += len(members)
                 progress(f"reading {corpus.language}", done, len(corpus))
 

@@ -158,7 +158,16 @@ def _tree(sentence: list[Line], *, heads: bool) -> Tree | None:
     numbers, table = zip(*words, strict=True)
     _, forms, _, tags, _, _, _, relations, _, _ = zip(*table, strict=True)
     parents = _heads(words) if heads else (-1,) * len(words)
-    return Tree(text, tuple(spans), forms, tags, parents, relations, comments.get("sent_id", ""), numbers)
+    return Tree(
+        text,
+        tuple(spans),
+        forms=forms,
+        tags=tags,
+        heads=parents,
+        relations=relations,
+        identifier=comments.get("sent_id", ""),
+        lines=numbers,
+    )
 
 
 def _heads(words: list[Row]) -> tuple[int, ...]:
