@@ -23,6 +23,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import has_length
 
 from isogloss.errors import require
+from isogloss.runs.table import row
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze
 from isogloss.stack.load import wrap
@@ -153,13 +154,13 @@ class ReadingsCallback(TrainerCallback):  # type: ignore[misc]
         if self._training and not self.rows:  # after a resume, restore the rows of earlier steps from the log
             places = [{key: item for key, item in reading.items() if key not in RESULTS} for reading in readings]
             self.rows += [
-                {**coordinates, "value": entry[log_name(coordinates)], "step": entry["step"]}
+                row(**coordinates, value=entry[log_name(coordinates)], step=entry["step"])
                 for entry in state.log_history
                 for coordinates in places
                 if log_name(coordinates) in entry and entry["step"] < state.global_step
             ]
         if self._training:
-            self.rows += [{**reading, "step": state.global_step} for reading in readings]
+            self.rows += [row(**reading, step=state.global_step) for reading in readings]
         if self._log is not None:
             self._log(dict(self._values))
         else:

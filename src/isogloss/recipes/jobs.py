@@ -40,14 +40,14 @@ from typing import Any
 from isogloss.errors import InputError, JobsFailed, ended_in_order
 from isogloss.progress import progress
 from isogloss.recipes.recipe import find_recipe, recorded_arguments
-from isogloss.runs.run import clear_finished, is_finished, read_facts
+from isogloss.runs.run import MAY_DIFFER, clear_finished, is_finished, read_facts
 
 WORKER = (sys.executable, "-m", "isogloss.recipes.jobs")  # reads a job as a line of JSON and runs it
 PAUSE = 0.2  # seconds between checks of running processes
 LEASE = 60.0  # seconds: longer than the usual interruption when storage moves to another server
 RENEWALS = 10  # renewals of a lease in that time
 LOST = 75  # exit code of a worker that lost its lease; its job may be tried again
-MACHINE_OPTIONS = {"device", "dtype", "checkpoint", "compiled"}  # options that may differ between machines
+MACHINE_OPTIONS = {"device", "dtype", "compiled", *MAY_DIFFER}  # options that may differ between machines
 
 
 @dataclass(frozen=True)

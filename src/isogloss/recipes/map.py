@@ -393,7 +393,7 @@ def _rows_of_layer(
             hits[method] += [(direction.ranks == 1).double() for direction in both]
             for direction, (asked, answer) in zip(both, ((source, target), (target, source)), strict=True):
                 coordinates: dict[str, Any] = {"unit": "sentence", "source": asked, "target": answer}
-                if method == METHODS[0] and number == 0 and not reading.sinks:
+                if method == METHODS[0] and number == 0 and not reading.without:
                     yield row("duplicates", direction.duplicates, n=direction.m, **reading.base, **coordinates)
                 coordinates |= {**base, "method": method}
                 yield from (row(f"p@{k}", share, **coordinates) for k, share in direction.p.items())

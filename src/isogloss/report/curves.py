@@ -61,6 +61,7 @@ class Curve:
         own: For a curve along steps, the readings of each seed, by which steps are compared on the same items.
         tied: Layers that cannot be distinguished from the best one on the same sentences; None if the run did not
             compare them.
+        own_interval: For an average, whether its intervals are its own, computed by the run, not averages of theirs.
         layer: For a curve along steps, its layer.
         method: Method of the measure. This and the other texts are empty in an average whose members differ in them.
         training: The name of plan, condition and settings together.
@@ -78,6 +79,7 @@ class Curve:
     text: Mapping[int, Interval] = field(default_factory=dict)
     own: Readings = field(default_factory=dict)
     tied: tuple[int, ...] | None = None
+    own_interval: bool = False
     layer: int | None = None
     method: str = ""
     task: str = ""
@@ -171,14 +173,13 @@ class Curve:
         """What the members of an average over languages are: pairs or directions."""
         return "pairs of languages" if describe(self.measure).undirected else "directions"
 
-    @property
-    def turn(self) -> int:
+    def turn(self, *, among: int = 1) -> int:
         """-1 if it fell, 1 if it rose, 0 if its first and last readings cannot be distinguished."""
-        return 0 if not self.apart(0, -1) else 1 if self.last.value > self.first.value else -1
+        return 0 if not self.apart(0, -1, among=among) else 1 if self.last.value > self.first.value else -1
 
-    def way(self, fell: str, stayed: str, rose: str) -> str:
+    def way(self, fell: str, stayed: str, rose: str, *, among: int = 1) -> str:
         """The one of three wordings that describes the change from the first to the last reading."""
-        return (stayed, rose, fell)[self.turn]
+        return (stayed, rose, fell)[self.turn(among=among)]
 
     def change(self, first: int = 0, second: int = -1, *, among: int = 1) -> Interval:
         """The change between two positions on the same items, a ratio if the measure is logarithmic; NaN if unknown.
@@ -213,8 +214,9 @@ class Curve:
         if not change.known:
             return ""
         if describe(self.measure).logarithmic:
-            return f"a factor of {change.share} on the same text"
-        return f"a change of {change.say(lambda value: f'{value:+.3f}')} on the same items"
+            return f"a factor of {change.say(number if change.value >= 0.1 else digits)} on the same text"
+        signed = "{:+.3f}" if abs(change.value) >= 0.001 else "{:+.2g}"
+        return f"a change of {change.say(signed.format)} on the same items"
 
     def say(self, layer: int, *, floor: bool = True) -> str:
         """The value at a layer, its interval and, if higher is better, the chance level, as text."""
@@ -389,7 +391,7 @@ def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
     if len(behind) == 1 and behind[0].at == curve.at:
         tied = tuple(layer for layer, reading in behind[0].readings.items() if not reading.low > 0)
     readings = {at: replace(reading, low=own[at].low, high=own[at].high) for at, reading in curve.readings.items()}
-    return replace(curve, readings=readings, tied=tied)
+    return replace(curve, readings=readings, tied=tied, own_interval=True)
 
 
 def _identity(curve: Curve) -> tuple[Any, ...]:

@@ -50,7 +50,8 @@ def view(run: RunFolder) -> View:
     retrieval = {plan: _by_layer(run, "p@1_mean", plan, kind="centred") for plan in plans}
     for first in [courses for courses in retrieval.values() if courses][:1]:
         best = max(first, key=lambda layer: (first[layer].first.value, -layer))
-        sentences += _listing(f"Centred P@1 at layer {best}, the best at the start,", retrieval, best, bys)
+        subject = f"Centred P@1 at layer {best}, the best at the start,"
+        sentences += _listing(subject, retrieval, best, bys, among=len(first))
     figures = [*training_view.step_figures(run), *map_view.figures(run)]
     return View("training", sentences, facts(run), figures)
 
@@ -89,8 +90,8 @@ def _perplexity(run: RunFolder, language: str, plan: str, by: str) -> list[str]:
     whose = "the other languages, pooled," if len(others) > 1 else language_name(next(iter(others)))
     change = pooled.way("fell", "did not clearly change:", "rose")
     sentence += f"; that of {whose} {change} {pooled.from_to(steps=False)}{_changed(pooled)}"
-    if len(others) > 1 and pooled.turn:
-        most = max(others, key=lambda code: pooled.turn * others[code].last.value / others[code].first.value)
+    if len(others) > 1 and (turn := pooled.turn()):
+        most = max(others, key=lambda code: turn * others[code].last.value / others[code].first.value)
         sentence += f" ({language_name(most)} most, {others[most].from_to(steps=False)})"
     sentences = [f"{sentence}{seeds}."]
     steps: dict[str, dict[str, str]] = {"crossing_step": {}, "balance_step": {}}
@@ -149,13 +150,23 @@ def _by_layer(run: RunFolder, measure: str, plan: str, *, kind: str) -> dict[int
     return dict(sorted(layers.items()))
 
 
-def _listing(subject: str, courses: Mapping[str, Mapping[int, Curve]], layer: int, bys: Mapping[str, str]) -> list[str]:
-    """A sentence on the end values of a layer's curves, one per plan, which have the same start."""
+def _listing(
+    subject: str,
+    courses: Mapping[str, Mapping[int, Curve]],
+    layer: int,
+    bys: Mapping[str, str],
+    *,
+    among: int = 1,
+) -> list[str]:
+    """A sentence on the end values of a layer's curves, one per plan, which have the same start.
+
+    among: the number of layers of which this one was chosen by its value at the start.
+    """
     ended = {plan: own[layer] for plan, own in courses.items() if layer in own}
     if not ended:
         return []
     ways = ("fell to", "is not clearly different at", "rose to")
-    said = [f"{curve.way(*ways)} {curve.reading(-1)}{bys[plan]}" for plan, curve in ended.items()]
+    said = [f"{curve.way(*ways, among=among)} {curve.reading(-1)}{bys[plan]}" for plan, curve in ended.items()]
     return [f"{subject} began at {next(iter(ended.values())).reading(0)} and {listed(said)}."]
 
 

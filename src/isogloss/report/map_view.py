@@ -161,7 +161,7 @@ def _panel(
     kind = "languages" if about.takes == "space" else "language pairs" if about.undirected else "directions"
     members = [part.members for part in parts]
     counts = curves.span_of(count for part in parts for count in part.counts)
-    own = any(part.tied is not None for part in parts)
+    own = any(part.own_interval for part in parts)
     known = any(reading.known for part in parts for reading in part.readings.values())
     band = "; the band is its interval" if own else "; the band averages their intervals"
     mean = f"Average over {curves.span_of(members)} {kind}{band if known else ''}."
@@ -264,12 +264,10 @@ def map_sentences(run: RunFolder) -> list[str]:
     lead, parts = run.lead, run.without_sinks
     if lead is None:
         return ["These rows hold no retrieval, CKA or word agreement by layer, so no layer can be named."]
-    own, sinks = select(parts, measure=lead.measure, method=lead.method), _sinks(run, lead)
-    sentences = [
-        _lead(lead, run.depth, without=bool(sinks)),
-        _basis(lead, own, run.mapped, without=bool(sinks)),
-        *sinks,
-    ]
+    own = select(parts, measure=lead.measure, method=lead.method)
+    without = bool(_layers_without_sinks(run, lead.measure, lead.method))
+    sentences = [_lead(lead, run.depth, without=without), _basis(lead, own, run.mapped, without=without)]
+    sentences += _sinks(run, lead)
     sentences += curves.name_partners(run, run.centre, lead)
     sentences += _collapse(lead, parts)
     for measure, method in curves.LEADING[len(curves.RETRIEVAL) :]:
@@ -353,37 +351,43 @@ def _basis(curve: Curve, parts: Sequence[Curve], rows: pd.DataFrame, *, without:
     else:
         both = all((target, source) in pairs for source, target in pairs)
         members = f"{kind} (each pair of languages both ways)" if both else kind
-    averaged = (
-        "the ends of its interval are the averages of theirs, which is cautious"
-        if curve.tied is None
-        else "layers are compared on the same sentences"
-    )
+    averaged = "the ends of its interval are the averages of theirs, which is cautious"
+    averaged = "the interval is that of the average" if curve.own_interval else averaged
+    averaged = "layers are compared on the same sentences" if curve.tied is not None else averaged
     return f"The value is the average over {curve.members} {members}, {curves.count_items(curve)}; {averaged}.{apart}"
 
 
 def _sinks(run: RunFolder, lead: Curve) -> list[str]:
-    """A sentence on attention sinks: at which layers they dominate sentence means, and the measures without them."""
-    rows = run.rows[run.rows["condition"] == WITHOUT_SINKS]
-    known = {name: select(run.by_layer, measure=name) for name in SINKS}
-    if not len(rows) or not all(known.values()):
-        return []
-    share, times, first = (average(known[name]) for name in SINKS)
-    peak = max(times.at, key=lambda layer: times.readings[layer].value)
-    without, changes = curves.curves(rows), []
+    """A sentence on attention sinks: at which layers they dominate sentence means, and the measures without them.
+
+    Their share and length are those of the text and layer where they are longest.
+    """
+    found = run.mapped[run.mapped["measure"].isin(SINKS)]
+    changes = []
     for measure, method in dict.fromkeys(((lead.measure, lead.method), ("cka", "debiased"))):
-        if not (select(run.by_layer, measure=measure, method=method) and select(without, measure=measure)):
-            continue
-        before, after = (overall(parts, measure, method) for parts in (run.by_layer, without))
-        moved = {layer: after.readings[layer].value - before.readings[layer].value for layer in after.at}
-        most = max(moved, key=lambda layer: abs(moved[layer]))
-        numbers = (number(curve.readings[most].value) for curve in (after, before))
-        changes.append(f"{after.name} at layer {most} is {' instead of '.join(numbers)}")
-    mostly = ", mostly the first of a sentence," if first.readings[peak].value > 0.5 else ""
+        layers = _layers_without_sinks(run, measure, method)
+        if layers and select(run.by_layer, measure=measure, method=method):
+            before, after = (overall(parts, measure, method) for parts in (run.by_layer, run.without_sinks))
+            moved = {layer: after.readings[layer].value - before.readings[layer].value for layer in layers}
+            most = max(moved, key=lambda layer: abs(moved[layer]))
+            numbers = (number(curve.readings[most].value) for curve in (after, before))
+            changes.append(f"{after.name} at layer {most} is {' instead of '.join(numbers)}")
+    if found.empty or not changes:
+        return []
+    table = found.pivot_table(index=["data", "layer"], columns="measure", values="value").reset_index()
+    longest = table.sort_values("sink_times").iloc[-1]
+    mostly = ", mostly the first of a sentence," if longest["sink_first"] > 0.5 else ""
     return [
-        f"At {curves.name_layers(times.at)} a few tokens{mostly} have states that dwarf all others (at layer {peak} "
-        f"{share.readings[peak].value:.1%} of the tokens, up to {times.readings[peak].value:,.0f} times the median "
-        f"length) and rule the mean of a sentence: without them, {curves.listed(changes)}."
+        f"At {curves.name_layers(sorted(set(found['layer'])))} a few tokens{mostly} have states that dwarf all others "
+        f"(at layer {longest['layer']} {longest['sink_share']:.1%} of the tokens, up to {longest['sink_times']:,.0f} "
+        f"times the median length) and rule the mean of a sentence: without them, {curves.listed(changes)}."
     ]
+
+
+def _layers_without_sinks(run: RunFolder, measure: str, method: str) -> list[int]:
+    """The layers at which a measure was taken without attention sinks, too; those of any text."""
+    rows = run.rows[(run.rows["condition"] == WITHOUT_SINKS) & run.rows["layer"].notna() & run.rows["value"].notna()]
+    return sorted(set(rows.loc[(rows["measure"] == measure) & (rows["method"] == method), "layer"]))
 
 
 def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:

@@ -120,7 +120,8 @@ def verdict(run: str | Path | pd.DataFrame, command: str | None = None) -> list[
     firsts, several = best_layers([job for job, _ in together]), len({job.depth for job in jobs}) > 1
     for job, left_out in together:
         name = f"{job.name} ({job.depth} layers)" if several and job.depth else job.name
-        firsts += [*(f"{name}: {said}" for said in view_of(job).verdict[:1]), *left_out]
+        firsts += [f"{name}: {said}" for said in view_of(job).verdict[:1]]
+        firsts += [said for said in left_out if said not in firsts]
     return [*firsts, *sweep_sentences(read_run(Path(run)).rows)]
 
 

@@ -479,9 +479,10 @@ def _still_rising(run: RunFolder, experiment: Experiment, head: str) -> list[str
     first = experiment.scores[0]
     at = {"model": first.model, "task": first.task, "source": first.source}
     rows = curves.with_trainings(run.rows[(run.rows[list(at)] == pd.Series(at)).all(axis=1)])
-    evaluated = rows.loc[(rows["measure"] == first.measure) & rows["step"].notna(), "step"]
+    evaluated = rows[(rows["measure"] == first.measure) & rows["step"].notna()].groupby("training")["step"]
+    ends = evaluated.max()[evaluated.nunique() > 1]  # the last step of each training with several evaluations
     chosen = rows[(rows["measure"] == "chosen_step") & (rows["target"] == first.source) & (rows["selection"] == "")]
-    last = chosen[chosen["value"] == evaluated.max()] if evaluated.nunique() > 1 else chosen[:0]
+    last = chosen[chosen["value"] == chosen["training"].map(ends)]
     plans = [
         name for name in experiment.plans if (last["training"] == name).sum() == (chosen["training"] == name).sum() > 0
     ]
@@ -493,14 +494,17 @@ def _course_sentences(run: RunFolder) -> list[str]:
     """A sentence for each task and training on the scores of other languages before and after a fine-tuning.
 
     A point is the mean over the seeds of the fine-tuning. Its interval is the wider of those over seeds and over
-    examples: at step 0 all seeds share one model, so there is none over seeds. Something is called a change only if the
-    intervals of the first and the last step do not overlap.
+    examples: at step 0 all seeds share one model, so there is none over seeds. What is called a change is one on the
+    same examples (`Curve.apart`).
     """
     read = [curve for curve in run.by_step if curve.task and curve.selection != ORACLE]
     sentences = []
 
     def went(curve: Curve) -> str:
         return curve.way("fell", "did not clearly change" if len(curve.at) > 1 else "was read once", "rose")
+
+    def course(curve: Curve) -> str:
+        return ", ".join(filter(None, (curve.from_to(), curve.changed() if len(curve.at) > 1 else "")))
 
     for task, source, measure, training in dict.fromkeys(
         (curve.task, curve.source, curve.unit, curve.training) for curve in select(read, measure="gap")
@@ -509,7 +513,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
         courses = {target: curves.average([_widened(curve) for curve in own]) for target, own in sets.items()}
         ends = {OTHERS: "the others", source: language_name(source)}
         said = [
-            f"{went(courses[code])} in {name} ({courses[code].from_to()})"
+            f"{went(courses[code])} in {name} ({course(courses[code])})"
             for code, name in ends.items()
             if code in courses
         ]
@@ -517,7 +521,7 @@ def _course_sentences(run: RunFolder) -> list[str]:
         single = [
             f"{language_name(code)} ({curve.from_to(steps=False).removeprefix('from ')}, {went(curve)})"
             for code, curve in others.items()
-            if curve.turn
+            if curve.turn()
         ]
         changed = f" It clearly changed in {curves.listed(single)}." if single else ""
         changed = changed or (" In no single language it clearly changed." if len(others) > 1 else "")

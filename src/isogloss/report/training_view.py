@@ -370,15 +370,20 @@ def _others(charts: Sequence[StepPanel]) -> Iterator[str]:
         at = "" if best.layer is None else f" at layer {best.layer}"
         over = f", average over {best.lead.members} curves" if best.lead.members > 1 else ""
         title = describe(measure).title
-        yield _moved(f"{title[:1].upper()}{title[1:]}{per}{at}", best.lead, over=over)
+        layers = len({panel.layer for panel in own} if best.layer is not None else {None})
+        yield _moved(f"{title[:1].upper()}{title[1:]}{per}{at}", best.lead, over=over, among=layers)
 
 
-def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", over: str = "") -> str:
-    """A sentence on the first and last reading of a curve and whether they differ; over: describes an average."""
+def _moved(subject: str, curve: Curve, *, unit: str = "", items: str = "items", over: str = "", among: int = 1) -> str:
+    """A sentence on the first and last reading of a curve and whether they differ.
+
+    over: describes an average. among: the number of curves of which this one was chosen.
+    """
     behind = f" (n = {curve.last.n:,} {items})" if curve.last.n else ""
     end = f"{curve.reading(-1)}{' ' if unit else ''}{unit} at step {curve.at[-1]:,}{over}{behind}"
     if len(curve.at) == 1:
         return f"{subject} is {end}."
-    how, changed = curve.way("fell", "did not clearly change:", "rose"), curve.changed()
+    how = curve.way("fell", "did not clearly change:", "rose", among=among)
+    changed = curve.changed(among=among)
     by = f", {changed}" if changed else ""
     return f"{subject} {how} from {curve.reading(0)} at step {curve.at[0]:,} to {end}{by}."

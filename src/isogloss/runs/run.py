@@ -288,7 +288,8 @@ def read_facts(folder: str | Path) -> dict[str, Any]:
 
 def _differences(before: Any, now: Any, name: str) -> list[str]:
     if isinstance(before, dict) and isinstance(now, dict):
-        parts = [part for part in sorted(before.keys() | now.keys()) if part not in MAY_DIFFER]
+        ignored = MAY_DIFFER if name == "arguments" else ()
+        parts = [part for part in sorted(before.keys() | now.keys()) if part not in ignored]
         return [each for part in parts for each in _differences(before.get(part), now.get(part), f"{name} {part}")]
     return [] if before == now else [f"{name}: {before!r} then, {now!r} now"]
 

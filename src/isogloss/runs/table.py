@@ -71,7 +71,7 @@ def row(measure: str, value: Any, **rest: Any) -> dict[str, Any]:
         rest["over"] = over or "items"
     if not isinstance(rest.get("parts", ""), str):
         parts = [float(part) for part in rest.pop("parts")]
-        rest |= {"parts": " ".join(f"{part:.6g}" for part in parts)} if parts and all(map(isfinite, parts)) else {}
+        rest |= {"parts": " ".join(map(repr, parts))} if parts and all(map(isfinite, parts)) else {}
     return {"measure": measure, "value": float(value), **rest}
 
 
