@@ -127,6 +127,22 @@ def test_each_of_two_models_reads_its_language(tiny, text):
     assert (table[table.measure == "p@1"].value == 1).all()
 
 
+def test_attention_sinks_are_left_out_of_sentences_and_noted(tiny, parts, tmp_path):
+    stack = ig.load(tiny("gpt2"), device="cpu")
+    with torch.no_grad():  # the state of the first content token is over 1,000 times as long as the others
+        stack.model.wpe.weight[1] = 20_000 * stack.model.wpe.weight[2].norm() / 32**0.5
+    table = ig.rotate(stack, parts[0], layers="1", mappings="raw", out=tmp_path / "run")
+    clean, raw = (
+        ig.cka(*(ig.vectors(stack, corpus, layers=[1], keep_sinks=kept)[0] for corpus in parts[0]))
+        for kept in (False, True)
+    )
+    measured = table[(table.measure == "cka") & (table.data != "")].value.tolist()
+    assert measured[0] == pytest.approx(clean, abs=1e-6) and abs(clean - raw) > 0.01
+    assert "attention sinks, whose states dwarf all others, at layers 1: they are left out" in str(
+        read_facts(tmp_path / "run")["notes"]
+    )
+
+
 def test_cka_of_two_models_equals_the_measures_on_their_vectors(tiny, text):
     test, train = text.take([*range(30), 3, 4]), text.take(range(30, 120))  # two rows come twice
     table = ig.rotate(

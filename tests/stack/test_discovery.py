@@ -3,7 +3,10 @@
 import copy
 import gc
 import hashlib
+import json
+import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from dataclasses import replace
@@ -24,6 +27,7 @@ import isogloss as ig
 import isogloss.stack.stack as stack_module
 import tiny_models
 from isogloss.errors import InputError
+from isogloss.recipes.recipe import unknown_notes
 from isogloss.stack import FAMILIES, Family, families, load, wrap
 from isogloss.stack.families import without_cache
 from isogloss.stack.head import head_of
@@ -223,7 +227,7 @@ def with_bos(*, added):
     tokenizer = tiny_tokenizer([*TEXT, SENTENCE])
     tokenizer.bos_token, tokenizer.eos_token = "[CLS]", "[SEP]"
     tokenizer.backend_tokenizer.post_processor = None
-    return _prepending(tokenizer) if added else tokenizer
+    return _prepending(tokenizer, "[CLS]") if added else tokenizer
 
 
 @cache
@@ -250,12 +254,33 @@ def test_a_first_token_that_the_tokenizer_forgets_is_put_before_every_text():
     assert not right.notes
     for each in (model, model.model):  # with the head, and with the embeddings that are tied to it
         stack = wrap(each, tokenizer, name="mine")
-        assert stack.notes[0].startswith("mine: the model's configuration names the first token [CLS]")
+        assert stack.notes[0].startswith("mine: its tokenizer does not add the first token [CLS], with which the loss ")
         assert torch.equal(ig.vectors(stack, CORPUS), ig.vectors(right, CORPUS))
         batch = batch_of(stack, [0])
         assert int(batch.ids[0]) == 2 and not batch.content[0], "which is no part of a mean"
     assert tokenizer(TEXT[0])["input_ids"][0] != 2, "the tokenizer that was given is as it was"
     assert tokenizer("a cat")["input_ids"] == stack.tokenizer("a cat")["input_ids"][1:]
+
+
+@pytest.mark.parametrize(
+    ("bos", "eos", "unk", "told"),
+    [
+        ("[CLS]", "[CLS]", "[UNK]", 2),  # as in GPT-2: texts end by it, too
+        ("[CLS]", "[SEP]", "[UNK]", None),
+        ("[CLS]", "[SEP]", "[UNK]", 1),  # the configuration names another one
+        (None, "[SEP]", "[UNK]", 2),
+        ("[SEP]", "[PAD]", "[CLS]", 3),  # as in SmolLM2: it is called the unknown token, and another one BOS
+    ],
+)
+def test_a_first_token_is_found_by_the_loss_whatever_it_is_called(bos, eos, unk, told):
+    model, tokenizer = copy.deepcopy(trained_decoder(first=True)), with_bos(added=False)
+    right = ig.vectors(wrap(model, with_bos(added=True)), CORPUS)
+    model.config.bos_token_id = told
+    tokenizer.bos_token, tokenizer.eos_token, tokenizer.unk_token = bos, eos, unk
+    tokenizer.cls_token = tokenizer.sep_token = None
+    stack = wrap(model, tokenizer, name="mine")
+    assert "the first token [CLS], with which the loss of a sentence is" in stack.notes[0]
+    assert torch.equal(ig.vectors(stack, CORPUS), right)
 
 
 def test_a_first_token_that_a_model_was_not_trained_with_is_left_out():
@@ -264,19 +289,55 @@ def test_a_first_token_that_a_model_was_not_trained_with_is_left_out():
 
 
 def test_a_first_token_is_believed_where_nothing_can_be_predicted():
-    model = trained_decoder(first=True).model
-    config = copy.deepcopy(model.config)
+    config = copy.deepcopy(trained_decoder(first=True).config)
     config.tie_word_embeddings = False
-    untied = tiny_model(config)
-    assert wrap(untied, with_bos(added=False)).notes
+    assert (
+        "[CLS], which the configuration names; it was put before"
+        in wrap(tiny_model(config), with_bos(added=False)).notes[0]
+    )
     config.bos_token_id = None
-    assert not wrap(tiny_model(config), with_bos(added=False)).notes, "which the configuration does not name"
+    stack = wrap(tiny_model(config), with_bos(added=False))
+    assert stack.notes[0].endswith("whether it was trained with one cannot be told without its language modelling head")
+    assert int(batch_of(stack, [0]).ids[0]) != 2
+
+
+def test_the_loss_of_a_model_that_is_read_without_its_head_is_that_of_the_head_in_its_files(tmp_path):
+    model = copy.deepcopy(trained_decoder(first=True))
+    model.config.tie_word_embeddings, model.config.bos_token_id = False, None
+    model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach().clone())
+    model.save_pretrained(tmp_path)
+    with_bos(added=False).save_pretrained(tmp_path)
+    stack = load(tmp_path, device="cpu")
+    assert stack.language_model is None and "the first token [CLS], with which the loss" in stack.notes[0]
 
 
 def test_the_run_says_that_a_first_token_was_added(tmp_path):
     stack = wrap(trained_decoder(first=True), with_bos(added=False), name="mine")
     ig.map(stack, ig.embedded(("en", "nl")).take(range(20)), layers="0,1", points=0, out=tmp_path)
     assert "it was put before every text" in (tmp_path / "run.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("kind", "marks"),
+    [
+        (transformers.NllbTokenizer, {"en": "eng_Latn", "nl": "nld_Latn", "zh": "zho_Hans", "qaa": "eng_Latn"}),
+        (transformers.MBart50Tokenizer, {"en": "en_XX", "nl": "nl_XX", "zh": "zh_CN", "qaa": "en_XX"}),
+    ],
+)
+def test_each_text_of_a_translation_model_is_marked_with_its_own_language(kind, marks):
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", *sorted(set("".join(TEXT)) - {" "})]
+    if kind is transformers.NllbTokenizer:
+        tokenizer = kind(vocab={piece: number for number, piece in enumerate(pieces)}, merges=[])
+    else:
+        tokenizer = kind(vocab=[(piece, 0.0) for piece in pieces])
+    before = tokenizer.src_lang
+    for language, mark in marks.items():
+        batch = encode(tokenizer, ig.Corpus(language, TEXT[:3]), [0, 1], max_length=60)
+        first = batch.ids[torch.cumsum(batch.lengths, 0) - batch.lengths]
+        assert tokenizer.convert_ids_to_tokens(first.tolist()) == 2 * [mark] and not batch.content[0]
+        notes = unknown_notes(tokenizer, [ig.Corpus(language, TEXT[:3])])
+        assert any("has no token for the language" in note for note in notes) is (language == "qaa")
+    assert tokenizer.src_lang == before == marks["en"]
 
 
 def test_a_slow_tokenizer_gives_sentence_measures(tmp_path):
@@ -387,6 +448,44 @@ def test_a_model_too_large_for_memory_is_said_before_it_is_loaded(tiny, monkeypa
     monkeypatch.setattr(AutoModel, "from_pretrained", lambda *_, **__: pytest.fail("loaded"))
     with pytest.raises(InputError, match=f"has {count:,} weights, which take 0.0 GB in float32, and 0.0 GB of memory"):
         load(folder, device="cpu")
+
+
+def test_a_model_that_is_too_large_for_its_gpu_is_refused_before_it_is_loaded(monkeypatch):
+    gpu = torch.device("cuda:1")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: ({gpu: 3_000_000_000}[device], 0))
+    monkeypatch.setattr(loading, "virtual_memory", lambda: SimpleNamespace(available=9_000_000_000))
+    loading._check_memory("it", 1_500_000_000, torch.bfloat16, None, gpu)
+    with pytest.raises(InputError, match="which take 3.2 GB in bfloat16, and 3.0 GB of GPU memory are free"):
+        loading._check_memory("it", 1_600_000_000, torch.bfloat16, None, gpu)
+
+
+def test_a_model_of_the_hub_is_measured_by_its_files_or_by_what_their_index_says(tiny, tmp_path):
+    """In the hub's cache: a model of one file, and the index alone of one of several."""
+    for name, keep in (("whole", "*"), ("parts", "*.json")):
+        snapshot = tmp_path / f"hub/models--me--{name}" / "snapshots" / "abc"
+        snapshot.mkdir(parents=True)
+        (snapshot.parents[1] / "refs").mkdir()
+        (snapshot.parents[1] / "refs" / "main").write_text("abc")
+        for path in Path(tiny("llama")).glob(keep):
+            shutil.copyfile(path, snapshot / path.name)
+    index = {"metadata": {"total_size": 4_000_000_000}, "weight_map": {"it": "model-1-of-2.safetensors"}}
+    (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
+    script = """
+import isogloss as ig, isogloss.stack.load, sys
+from types import SimpleNamespace
+loading = sys.modules["isogloss.stack.load"]
+loading.virtual_memory = lambda: SimpleNamespace(available=1_000)
+for name in ("me/whole", "me/parts"):
+    try:
+        ig.load(name, device="cpu")
+    except ig.InputError as error:
+        print(error)
+"""
+    surroundings = {**os.environ, "HF_HOME": str(tmp_path), "HF_HUB_OFFLINE": "1"}
+    said = subprocess.run([sys.executable, "-c", script], env=surroundings, capture_output=True, text=True).stdout
+    whole, parts = said.splitlines()
+    assert whole.startswith("me/whole has ") and "0.0 GB of memory are free" in whole
+    assert parts.startswith("me/parts has 1,000,000,000 weights, which take 4.0 GB in float32")
 
 
 def test_tables_that_are_computed_are_no_missing_weights(tiny, tmp_path):

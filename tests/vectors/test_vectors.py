@@ -303,6 +303,17 @@ def test_sinks_are_found_and_left_out(with_sinks, tiny):
 def test_sinks_of_short_sentences_are_found(with_sinks):
     short = Corpus("en", ["the cat sleeps", "we drink water"])  # a third of the tokens come first
     assert find_sinks(with_sinks, [short], layers=[0], rows=[0, 1])[0].share == pytest.approx(1 / 3)
+    shorter = Corpus("en", ["the cat", "we drink"])  # half of the tokens come first
+    assert find_sinks(with_sinks, [shorter], layers=[0], rows=[0, 1])[0].share == pytest.approx(1 / 2)
+    assert not find_sinks(with_sinks, [Corpus("en", ["the", "we"])], layers=[0], rows=[0, 1]), "nothing else is left"
+
+
+def test_vectors_leave_sinks_out_where_they_are_asked_to(with_sinks):
+    found = find_sinks(with_sinks, [CORPUS], layers=[1, DEPTH], rows=range(len(TEXT)))
+    (without,) = stream(with_sinks, CORPUS, layers=[1, DEPTH], sinks=found)
+    given = vectors(with_sinks, CORPUS, layers=[1, DEPTH], keep_sinks=False)
+    assert torch.equal(given, without.values["sentence"])
+    assert not torch.allclose(given, vectors(with_sinks, CORPUS, layers=[1, DEPTH]), atol=0.1)
 
 
 @pytest.mark.parametrize("family", ["llama", "modernbert", "bert"])

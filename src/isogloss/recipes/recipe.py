@@ -41,6 +41,7 @@ from isogloss.runs.run import Run, is_first_process, read_facts, start
 from isogloss.runs.table import Row, number_or_text, records
 from isogloss.stack.load import STEP_FILE
 from isogloss.stack.stack import Chain, Stack
+from isogloss.text.batches import language_name
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import code
 from isogloss.text.readers.dictionaries import embedded
@@ -406,7 +407,7 @@ def named_texts(texts: Sequence[Bitext]) -> dict[str, Bitext]:
 
 
 def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
-    """A note on each text with at least 5% unknown tokens.
+    """A note on each text with at least 5% unknown tokens, or whose language a translation model has no token for.
 
     All words that the vocabulary cannot represent are the same token, so sentences of such words look alike to the
     model. Unknown tokens are never predicted, so perplexity is measured on the other tokens only.
@@ -415,10 +416,13 @@ def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
         tokenizer: A tokenizer of `transformers`.
         texts: The texts; the first `LOOKED_AT` sentences of each are tokenised.
     """
-    if tokenizer.unk_token_id is None:
-        return []
     notes = []
     for text in texts:
+        marked = getattr(tokenizer, "src_lang", None)
+        if marked is not None and language_name(tokenizer, text.language) is None:
+            notes.append(f"the tokenizer has no token for the language {text.language}: its texts are marked {marked}")
+        if tokenizer.unk_token_id is None:
+            continue
         sentences = list(text.sentences[:LOOKED_AT])
         ids = tokenizer(sentences, add_special_tokens=False, verbose=False)["input_ids"] if sentences else []
         tokens = [token for sentence in ids for token in sentence]

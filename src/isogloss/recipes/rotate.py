@@ -39,7 +39,7 @@ from isogloss.stack.stack import Stack, layer_list, measuring_device
 from isogloss.text.catalog import resolve
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.readers.parallel import read_bitexts
-from isogloss.vectors.extract import stream
+from isogloss.vectors.extract import find_sinks, stream
 from isogloss.vectors.store import VectorStore
 
 METHODS = ("cosine", "csls")
@@ -176,12 +176,16 @@ def _read_vectors(
             name, done, shortened = f"{part}.{corpus.language}", 0, 0
             if name in store:
                 continue
+            sinks = find_sinks(stack, [corpus], layers=layers, rows=range(len(corpus)))
+            title = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
+            if sinks:
+                named = f"a few tokens of {title} are attention sinks, whose states dwarf all others, at layers"
+                run.note(f"{named} {', '.join(map(str, sinks))}: they are left out of the means of sentences")
             with store.filling(name, (len(layers), len(corpus), stack.width)) as states:
-                for chunk in stream(stack, corpus, layers=layers):
+                for chunk in stream(stack, corpus, layers=layers, sinks=sinks):
                     states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
                     done += len(chunk.rows)
                     shortened += len(chunk.shortened)
-            title = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
             layer_comparison.note_shortened(run, shortened, done, text=title, stack=stack)
 
 

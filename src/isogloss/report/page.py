@@ -202,19 +202,24 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
 def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
     """Restrict maps on one page to the rows that all of them have; returns each with a sentence on what was left out.
 
-    Measures of a pair of languages are comparable if they were taken on the same text and number of sentences; averages
-    over other pairs, or P@1 among more sentences, are not. Runs with nothing in common, and those of other commands,
-    are not changed; of maps with nothing in common each has a sentence that says so.
+    Measures are comparable if they were taken on the same sentences: of the same text, as many, and drawn by the
+    same seed unless all were taken. Averages over other pairs, or P@1 among more sentences, are not. Runs with
+    nothing in common, and those of other commands, are not changed; of maps with nothing in common each has a
+    sentence that says so.
     """
     uncut = [(run, list[str]()) for run in runs]
     if len(runs) < 2 or any(run.command not in ("map", "") for run in runs):
         return uncut
     tables, texts = [], dict[tuple[str, frozenset[str]], set[Any]]()
     for run in runs:
-        counts = run.rows["n"].where(run.rows["unit"] != "word").fillna(0)  # the number of words depends on the model
         rows = run.rows[["measure", "method", "data", "source", "target", "pooling", "condition"]]
+        of_sentences = run.rows["n"].where(run.rows["unit"] == "sentence")
+        sampled = of_sentences.where(rows["measure"] == "p@1").groupby(rows["data"]).transform("max")
+        counts = of_sentences.fillna(sampled).fillna(0)  # the number of words in a sample depends on the model
+        drawn = counts < of_sentences.groupby(rows["data"]).transform("max")  # which sentences, depends on the seed
         conditions = rows["condition"].replace(table.WITHOUT_SINKS, "")  # not every model has such rows
-        tables.append(pd.MultiIndex.from_frame(rows.assign(n=counts, condition=conditions)))
+        seeds = run.rows["seed"].where(drawn).fillna(-1)
+        tables.append(pd.MultiIndex.from_frame(rows.assign(n=counts, seed=seeds, condition=conditions)))
         known_texts = run.record.get("hashes", {}).get("data", {})
         for data, own in rows.groupby("data"):
             texts.setdefault((str(data), frozenset(own["source"])), set()).add(known_texts.get(data))
@@ -234,10 +239,14 @@ def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
         left += [describe(name).title for name in dict.fromkeys(lost["measure"]) if name not in set(kept["measure"])]
         means = {f"{name}_{end}" for name in lost["measure"].unique() for end in ("mean", "behind", "best")}
         single = ~pairs & ~run.rows["measure"].isin(means) & run.rows["source"].isin({"", *languages})
+        single &= keys.isin(everywhere) | (run.rows["source"] == "")
         said = f"Left out of {run.name}, as not every run on this page has it on the same sentences: {', '.join(left)}."
         alike = RunFolder(run.path, run.record, run.rows[shared | single], run.points)
         alike.name = run.name
-        together.append((alike, [said] if left else []))
+        sentences = [said] if left else []
+        if run.arguments.get("normed_top") and not all(other.arguments.get("normed_top") for other in runs):
+            sentences.append(f"Of {run.name} the top layer was read after the final norm, of others before it.")
+        together.append((alike, sentences))
     return together
 
 

@@ -18,7 +18,7 @@ from importlib.resources import files
 from importlib.util import find_spec
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from psutil import virtual_memory
@@ -32,13 +32,13 @@ from isogloss.stack.edit import merged
 from isogloss.stack.families import FAMILIES, TESTED, Family, Kind, discover, without_cache
 from isogloss.stack.packing import swapped
 from isogloss.stack.stack import Stack, device_of, hash_weights, measuring, weight_of, whole_stack
-from isogloss.text.batches import Batch
+from isogloss.text.batches import Batch, marks
 
 STEP_FILE = "step.json"  # beside the weights of a model that was saved during training: its origin
 PROBED = [7, 5]  # lengths of the two sentences on which a model is checked
 WINDOW = 3  # attention window during the check, so that windows are checked as well
 SENTENCE = "The cat sat on the mat, and the dog lay beside it in front of the fire."
-GAIN = 0.2  # nats per token by which BOS must lower the loss of this sentence to count as trained
+GAIN = 0.2  # nats per token by which a first token must lower the loss of this sentence to count as trained
 # Packages that some models need: the name under which each is imported, and the extra that installs it.
 OPTIONAL = {
     "sentencepiece": ("sentencepiece", "tokenizers"),
@@ -158,48 +158,81 @@ def _checked(model: Any, family: Family | None, kind: Kind | None, *, tokenizer:
 def _with_first_token(stack: Stack, model: Any) -> Stack:
     """Make the tokenizer of a decoder that was trained with a first token (BOS) put it before every text.
 
-    Most tokenizers do; if one does not, the stack gets a modified copy and a note. A token that also ends texts, or
-    that the configuration does not name, is not added. If the model's head is available, the loss of a sentence
-    decides: BLOOM has such a token and was trained without it.
+    Most tokenizers do. If one does not, the loss of a sentence decides, after each special token that could begin a
+    text. Names alone do not tell: BLOOM has a BOS and was trained without, that of GPT-2 also ends texts, and SmolLM2
+    names another one than it was trained with. The stack then gets a modified copy of the tokenizer and a note. Without
+    a head there is no loss: BOS is believed if tokenizer and configuration agree and it does not end texts.
     """
-    tokenizer, config = stack.tokenizer, stack.model.config.get_text_config()
-    number, ending = (getattr(tokenizer, f"{mark}_token_id", None) for mark in ("bos", "eos"))
-    if stack.family.kind != "decoder" or number in (None, ending) or number != config.bos_token_id:
+    tokenizer, ids = stack.tokenizer, stack.tokenizer(SENTENCE)["input_ids"][: stack.max_length - 1]
+    if stack.family.kind != "decoder" or ids[0] in marks(tokenizer):
         return stack
-    ids = tokenizer(SENTENCE)["input_ids"]
-    if number in ids:
+    told = stack.model.config.get_text_config().bos_token_id
+    names = ("bos", "eos", "cls", "sep", "unk", "pad")
+    bos, ending, *others = (getattr(tokenizer, f"{name}_token_id", None) for name in names)
+    first = [number for number in dict.fromkeys((told, bos, ending, *others)) if number is not None]
+    if not first:
         return stack
-    head = model.get_output_embeddings()
-    tied = config.tie_word_embeddings and stack.model.get_input_embeddings()
+    weight = _output_weight(model, stack.model)
 
     def loss(ids: list[int], before: int) -> float:
         """Nats per token of the sentence, after its first, which is preceded by `before` tokens."""
-        tokens, scores = torch.tensor(ids, device=stack.device), weight_of(head or tied, "weight").to(stack.device)
+        assert weight is not None
+        tokens = torch.tensor(ids, device=stack.device)
         batch = Batch(tokens, torch.tensor([len(ids)], device=stack.device), *(torch.zeros_like(tokens),) * 4)
         with measuring(stack.model):
             top = stack.head_input(stack.read(batch, [stack.last])[stack.last])[before:-1]
-            return float(cross_entropy((top @ scores.T).float(), tokens[before + 1 :]))
+            return float(cross_entropy((top @ weight.T.to(top)).float(), tokens[before + 1 :]))
 
-    known = f"the model's configuration names the first token {tokenizer.bos_token}, which its tokenizer does not add"
-    if head or tied:
-        without, with_token = loss(ids, 0), loss([number, *ids], 1)
-        if without - with_token < GAIN:
+    if weight is None:
+        if bos is None or bos == ending or bos != told:
+            unsure = "its tokenizer adds no first token, and whether it was trained with one cannot be told"
+            return replace(stack, notes=(*stack.notes, f"{stack.name}: {unsure} without its language modelling head"))
+        number, evidence = bos, "which the configuration names"
+    else:
+        losses = {number: loss([number, *ids], 1) for number in first if number < len(weight)}
+        number, without = min(losses, key=losses.__getitem__), loss(ids, 0)
+        if without - losses[number] < GAIN:
             return stack
-        known += f" (the loss of a sentence is {with_token:.1f} nats a token with it, and {without:.1f} without)"
+        evidence = f"with which the loss of a sentence is {losses[number]:.1f} nats a token, and {without:.1f} without"
+    mark = tokenizer.convert_ids_to_tokens(number)
+    known = f"its tokenizer does not add the first token {mark}, {evidence}"
     require(
-        tokenizer.is_fast, f"{known}; this slow tokenizer cannot be told to: save it as a fast one, or with the token"
+        tokenizer.is_fast,
+        f"{stack.name}: {known}; this slow tokenizer cannot be told to: save it as a fast one, or with the token",
     )
     note = f"{stack.name}: {known}; it was put before every text"
-    return replace(stack, tokenizer=_prepending(tokenizer), notes=(*stack.notes, note))
+    return replace(stack, tokenizer=_prepending(tokenizer, mark), notes=(*stack.notes, note))
 
 
-def _prepending(tokenizer: Any) -> Any:
-    """A copy of a fast tokenizer that puts its BOS before every text."""
+def _output_weight(model: Any, base: Any) -> Tensor | None:
+    """The weight of a decoder's output layer: of its head, tied to its embeddings, or in its files; None if unknown."""
+    from transformers import AutoModelForCausalLM
+
+    head = model.get_output_embeddings()
+    if head is not None or base.config.get_text_config().tie_word_embeddings:
+        return weight_of(head or base.get_input_embeddings(), "weight")
+    try:
+        with torch.device("meta"):
+            whole = AutoModelForCausalLM.from_config(model.config)
+    except ValueError:  # transformers has no such model with a head
+        return None
+    output = whole.get_output_embeddings()
+    name = next((f"{path}.weight" for path, module in whole.named_modules() if module is output), None)
+    for path in _weight_files(model.config.name_or_path, None):
+        with safe_open(path, framework="pt") as file:
+            if name in file.keys():  # noqa: SIM118, a file is not iterable
+                return cast(Tensor, file.get_tensor(name))
+    return None
+
+
+def _prepending(tokenizer: Any, mark: str) -> Any:
+    """A copy of a fast tokenizer that puts a token before every text, as its BOS."""
     from tokenizers.processors import Sequence, TemplateProcessing
 
-    tokenizer, mark = copy.deepcopy(tokenizer), tokenizer.bos_token
-    backend, marks = tokenizer.backend_tokenizer, [(mark, tokenizer.bos_token_id)]
-    template = TemplateProcessing(single=f"{mark} $A", pair=f"{mark} $A {mark} $B", special_tokens=marks)
+    tokenizer = copy.deepcopy(tokenizer)
+    tokenizer.bos_token = mark
+    backend, known = tokenizer.backend_tokenizer, [(mark, tokenizer.bos_token_id)]
+    template = TemplateProcessing(single=f"{mark} $A", pair=f"{mark} $A {mark} $B", special_tokens=known)
     own = backend.post_processor
     backend.post_processor = template if own is None else Sequence([own, template])
     return tokenizer
@@ -244,7 +277,7 @@ def _load(
         kind, dtype = f"load_in_{str(dtype)[3:]}bit", QUANTISED[str(dtype)]
         quantised = BitsAndBytesConfig(**{kind: True}, bnb_4bit_compute_dtype=dtype)
         placement = {"device_map": {"": hardware}, **placement, "quantization_config": quantised}
-    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), head=head, **placement)
+    model, tokenizer = _read(name, revision, choose_dtype(dtype, hardware), hardware, head=head, **placement)
     if device == SPLIT:
         weakref.finalize(model, folder.cleanup)
     return wrap((model if placement else model.to(hardware)).eval(), tokenizer, name=str(name))
@@ -260,6 +293,7 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
         try:
             if path.is_file() and path.suffix == ".gguf":
                 _name_missing_package(name, "gguf")
+                _count_gguf(path)  # raises if it is cut off
                 options = {"gguf_file": path.name, "trust_remote_code": False}
                 tokenizer = AutoTokenizer.from_pretrained(str(path.parent), **options)
             elif path.is_file():
@@ -310,7 +344,7 @@ def fingerprint(model: Any, stack: Stack) -> str:
 
 
 def _read(
-    name: str | Path, revision: str | None, dtype: torch.dtype, *, head: bool, **placement: Any
+    name: str | Path, revision: str | None, dtype: torch.dtype, hardware: torch.device, *, head: bool, **placement: Any
 ) -> tuple[Any, Any]:
     """Read a model and its tokenizer; missing weights raise an error instead of being initialised at random.
 
@@ -334,7 +368,8 @@ def _read(
             require(not head or not config.is_encoder_decoder, both)
             numbers = numbers or _count_weights(source, revision, config)
             if "offload_folder" not in placement or packed_file is not None:  # GGUF files are dequantised in memory
-                _check_memory(name, numbers, dtype, getattr(placement.get("quantization_config"), "load_in_4bit", None))
+                four_bits = getattr(placement.get("quantization_config"), "load_in_4bit", None)
+                _check_memory(name, numbers, dtype, four_bits, hardware)
             stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
             masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
             kind = AutoModel if not head else AutoModelForMaskedLM if masked else AutoModelForCausalLM
@@ -462,23 +497,46 @@ def locate(name: str | Path) -> str:
     return str(name)
 
 
-def _count_weights(source: str, revision: str | None, config: Any) -> int:
-    """The number of parameters in a folder, 0 for a name on the hub.
+def _weight_files(source: str, revision: str | None) -> list[Path]:
+    """The safetensors files of a folder, or of a hub id as far as they were fetched."""
+    if Path(source).is_dir():
+        return sorted(Path(source).glob("*.safetensors"))
+    index = _cached(source, "model.safetensors.index.json", revision, fetch=False)
+    names = (
+        ["model.safetensors"] if index is None else sorted(set(json.loads(index.read_text())["weight_map"].values()))
+    )
+    return [path for name in names if (path := _cached(source, name, revision, fetch=False)) is not None]
 
-    Raises if an index names anything but safetensors files beside it, or if there are more layers than weights:
-    transformers would read any file the index names, even pickles, and build all layers before it looks for weights.
-    """
+
+def _cached(source: str, name: str, revision: str | None, *, fetch: bool) -> Path | None:
+    """A file of a folder or a hub id, None if it has none; fetch: whether to ask the hub for it."""
     from transformers.utils import cached_file
 
     optional = {"_raise_exceptions_for_missing_entries": False, "_raise_exceptions_for_connection_errors": False}
-    index = cached_file(source, "model.safetensors.index.json", revision=revision, **optional)
+    path = cached_file(source, name, revision=revision, local_files_only=not fetch, **optional)
+    return None if path is None else Path(path)
+
+
+def _count_weights(source: str, revision: str | None, config: Any) -> int:
+    """The number of parameters in a folder or of a hub id.
+
+    A model of one file is fetched for that; one of several files tells its size in its index. Raises if an index names
+    anything but safetensors files beside it, or if there are more layers than weights: transformers would read any file
+    the index names, even pickles, and build all layers before it looks for weights.
+    """
+    index = _cached(source, "model.safetensors.index.json", revision, fetch=True)
+    stated = 0
     if index is not None:
-        facts = json.loads(Path(index).read_text(encoding="utf-8"))
+        facts = json.loads(index.read_text(encoding="utf-8"))
         named = set(facts["weight_map"].values())
         wrong = [name for name in named if Path(name).name != name or not name.endswith(".safetensors")]
         require(not wrong, f"{index} names {wrong[:1]}; only safetensors files beside it are read")
+        size = (getattr(config, "dtype", None) or torch.float32).itemsize
+        stated = int(facts.get("metadata", {}).get("total_size", 0)) // size
+    elif not Path(source).is_dir():
+        _cached(source, "model.safetensors", revision, fetch=True)
     tensors, numbers = 0, 0
-    for path in sorted(Path(source).glob("*.safetensors")):  # none for a name on the hub
+    for path in _weight_files(source, revision):
         try:
             with safe_open(path, framework="pt") as file:
                 names = file.keys()
@@ -486,8 +544,10 @@ def _count_weights(source: str, revision: str | None, config: Any) -> int:
         except SafetensorError as error:
             raise InputError(f"{path} is damaged or cut off ({error}); copy it again") from error
     layers, told = getattr(config.get_text_config(), "num_hidden_layers", 0), Path(source) / "config.json"
-    require(not tensors or layers <= tensors, f"{told} tells of {layers:,} layers, and there are {tensors:,} weights")
-    return numbers
+    whole = Path(source).is_dir()
+    few = f"{told} tells of {layers:,} layers, and there are {tensors:,} weights"
+    require(not whole or not tensors or layers <= tensors, few)
+    return numbers if whole else max(numbers, stated)
 
 
 def _shape(file: Any, name: str) -> list[int]:
@@ -504,18 +564,23 @@ def _count_gguf(path: Path) -> int:
         raise InputError(f"{path} is damaged or cut off, or no GGUF file ({error}); copy it again") from error
 
 
-def _check_memory(name: str | Path, numbers: int, dtype: torch.dtype, four_bits: bool | None) -> None:
-    """Raise if a model with `numbers` parameters does not fit into memory, before any of it is read.
+def _check_memory(
+    name: str | Path, numbers: int, dtype: torch.dtype, four_bits: bool | None, device: torch.device
+) -> None:
+    """Raise if a model with `numbers` parameters does not fit into memory, or on its GPU, before any of it is read.
 
     four_bits: whether weights are quantised to 4 bits, otherwise to 8; None for no quantisation.
     """
     size = dtype.itemsize if four_bits is None else 0.5 if four_bits else 1.0  # bytes of a weight
     kind = str(dtype).removeprefix("torch.") if four_bits is None else "int4" if four_bits else "int8"
-    needed, free = numbers * size, virtual_memory().available
+    needed, free = numbers * size, {"memory": virtual_memory().available}
+    if device.type == "cuda":
+        free["GPU memory"] = torch.cuda.mem_get_info(device)[0]
+    place = min(free, key=free.__getitem__)
     smaller = "--dtype bfloat16 takes half of that" if size > 2 else "--device split reads it from disk"
     taken = f"{needed / 1e9:,.1f} GB in {kind}"
-    room = f"{free / 1e9:,.1f} GB of memory are free"
-    require(needed <= free, f"{name} has {numbers:,} weights, which take {taken}, and {room}; {smaller}")
+    room = f"{free[place] / 1e9:,.1f} GB of {place} are free"
+    require(needed <= free[place], f"{name} has {numbers:,} weights, which take {taken}, and {room}; {smaller}")
 
 
 @contextmanager

@@ -539,11 +539,13 @@ def graft(module: nn.Module, path: str, new: nn.Module) -> nn.Module:
 
 
 def hash_tokenizer(digest: Any, tokenizer: Any) -> None:
-    """Update a hash with the definition of a tokenizer; a slow one has none."""
+    """Update a hash with the definition of a tokenizer; of a slow one, with its vocabulary."""
     if tokenizer.is_fast:
         known = json.loads(tokenizer.backend_tokenizer.to_str())
         known |= {"truncation": None, "padding": None}  # options of the last call, not part of the tokenizer
-        digest.update(json.dumps(known, sort_keys=True).encode())
+    else:
+        known = tokenizer.get_vocab()
+    digest.update(json.dumps(known, sort_keys=True).encode())
 
 
 def hash_weights(digest: Any, model: nn.Module, *, but: str = "") -> None:

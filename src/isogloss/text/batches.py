@@ -8,6 +8,7 @@ marked by a mask, never by position, so a `[CLS]` written into the text is not c
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Literal
@@ -19,6 +20,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.text.corpora import Corpus, Span
+from isogloss.text.languages import code, is_code, plain
 from isogloss.text.words import word_spans
 
 Unit = Literal["sentence", "first", "word", "token"]
@@ -104,22 +106,23 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
     if words:
         refuse_slow(tokenizer)
     texts = [corpus.sentences[row] for row in rows]
-    encoded = tokenizer(
-        texts,
-        truncation=True,
-        max_length=max_length,
-        return_attention_mask=False,
-        return_token_type_ids=False,
-        return_offsets_mapping=words,
-    )
-    lengths = np.array([len(sentence) for sentence in encoded["input_ids"]], dtype=np.int64)
+    with source_language(tokenizer, corpus.language):
+        encoded = tokenizer(
+            texts,
+            truncation=True,
+            max_length=max_length,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            return_offsets_mapping=words,
+        )
+        lengths = np.array([len(sentence) for sentence in encoded["input_ids"]], dtype=np.int64)
+        shortened = np.zeros(len(texts), dtype=bool)
+        full = np.flatnonzero(lengths >= max_length)
+        if len(full):  # only sentences at the limit may be truncated: they are tokenised again without one
+            whole = tokenizer([texts[i] for i in full], verbose=False)["input_ids"]
+            shortened[full] = [len(sentence) > max_length for sentence in whole]
     flat = np.fromiter(chain.from_iterable(encoded["input_ids"]), dtype=np.int64)
     content = ~np.isin(flat, marks(tokenizer))
-    shortened = np.zeros(len(texts), dtype=bool)
-    full = np.flatnonzero(lengths >= max_length)
-    if len(full):  # only sentences at the limit may be truncated: they are tokenised again without one
-        whole = tokenizer([texts[i] for i in full], verbose=False)["input_ids"]
-        shortened[full] = [len(sentence) > max_length for sentence in whole]
     numbers = np.full(len(flat), NO_WORD, dtype=np.int64)
     if words:
         spans = (word_spans(corpus, row) for row in rows)
@@ -133,6 +136,34 @@ def encode(tokenizer: Any, corpus: Corpus, rows: Sequence[int], *, max_length: i
         numbers[spaces & (others | np.repeat(shortened, lengths))] = NO_WORD
     arrays = (flat, lengths, content, numbers, np.array(rows, dtype=np.int64), shortened)
     return Batch(*map(torch.from_numpy, arrays))
+
+
+@contextmanager
+def source_language(tokenizer: Any, language: str) -> Iterator[None]:
+    """Make the tokenizer of a translation model mark texts inside the block with the token of their language.
+
+    Otherwise every text would be marked with the same one, usually English. Other tokenizers are left alone.
+    """
+    own, before = language_name(tokenizer, language), getattr(tokenizer, "src_lang", None)
+    if own is None:
+        yield
+        return
+    tokenizer.src_lang = own
+    try:
+        yield
+    finally:
+        tokenizer.src_lang = before
+
+
+def language_name(tokenizer: Any, language: str) -> str | None:
+    """What the tokenizer of a translation model calls a language; None if it does not know it or names none.
+
+    NLLB names Dutch nld_Latn, mBART nl_XX, M2M100 nl. Of a language in several scripts, the first one is taken.
+    """
+    if getattr(tokenizer, "src_lang", None) is None or not is_code(language):
+        return None
+    names = (str(token).strip("_") for token in tokenizer.all_special_tokens)
+    return next((name for name in names if is_code(name) and code(name) == plain(language)), None)
 
 
 def word_of_tokens(token_offsets: Iterable[Span], spans: Sequence[Span]) -> list[int]:

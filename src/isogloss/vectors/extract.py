@@ -28,7 +28,7 @@ from isogloss.text.words import words_of
 Pooling = Literal["mean", "weighted", "last", "first"]
 UNITS: tuple[Unit, ...] = get_args(Unit)
 DWARFS = 5  # a state of at least this many times the layer's median norm is a sink
-FEW = 0.4  # largest share of tokens that may be sinks: below a half, or the median would be that of sinks
+FEW = 0.4  # largest share of tokens after the first that may be sinks, or their median would be that of sinks
 PROBED = 32  # sentences of a language that are searched for sinks
 SINK_WEIGHT = 1e-12  # of a word that is a sink, in the mean of its type: it counts only if the type has no other use
 
@@ -177,6 +177,7 @@ def vectors(
     unit: Unit = "sentence",
     pool: Pooling = "mean",
     pooling: Pooling = "mean",
+    keep_sinks: bool = True,
 ) -> Tensor:
     """Vectors of a corpus at every cut, or at `layers`: (layers, items, width), float32, on the CPU.
 
@@ -192,6 +193,8 @@ def vectors(
         pooling: how the tokens of a sentence are pooled: "mean" of its content tokens, "weighted" by position (the i-th
             content token counts i times, since in a decoder later tokens have more context), "last" content token, or
             "first" token, as the unit "first".
+        keep_sinks: whether attention sinks, tokens whose states dwarf all others, stay in the mean of a sentence;
+            `find_sinks` says where there are any.
 
     >>> vectors(stack, en).shape  # doctest: +SKIP
     torch.Size([13, 224, 384])
@@ -203,7 +206,9 @@ def vectors(
     check_corpus(corpus)
     corpus = cast(Corpus, corpus)
     require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
-    chunks = stream(stack, corpus, layers=layers, units=(unit,), pool=pool, pooling=pooling)
+    wanted = list(stack.cuts if layers is None else layers)
+    sinks = {} if keep_sinks else find_sinks(stack, [corpus], layers=wanted, rows=range(len(corpus)))
+    chunks = stream(stack, corpus, layers=wanted, units=(unit,), pool=pool, pooling=pooling, sinks=sinks)
     return _on_the_host(
         (chunk.values[unit] for chunk in chunks), len(corpus) if unit in ("sentence", "first") else None
     )
@@ -324,8 +329,9 @@ def find_sinks(
 ) -> dict[int, Sinks]:
     """Find layers at which a few content tokens have states of at least 5 times the median norm.
 
-    In many decoders the first token of a text is such a sink, with up to 1,000 times the norm: the mean of a sentence
-    is then close to that one state, whatever the sentence. The first `PROBED` of the rows of every corpus are read.
+    The median is over the tokens after the first of their text. In many decoders the first token of a text is such a
+    sink, with up to 1,000 times the norm: the mean of a sentence is then close to that one state, whatever the
+    sentence. The first `PROBED` of the rows of every corpus are read.
     """
     lengths: dict[int, list[Tensor]] = {layer: [] for layer in layers}
     begins: list[Tensor] = []
@@ -341,12 +347,15 @@ def find_sinks(
                 lengths[layer].append(norms[batch.content].cpu())
     sinks = {}
     for layer, parts in lengths.items():
-        norms = torch.cat(parts)
-        limit = DWARFS * float(norms.median())
+        norms, first = torch.cat(parts), torch.cat(begins)
+        if first.all():
+            continue
+        # The first token of a text is the usual sink, and half of a sentence of two tokens.
+        limit = DWARFS * float(norms[~first].median())
         long = norms >= limit
-        if limit > 0 and 0 < (share := float(long.float().mean())) <= FEW:
-            first = float(torch.cat(begins)[long].float().mean())
-            sinks[layer] = Sinks(share, DWARFS * float(norms.max()) / limit, first, limit)
+        if limit > 0 and long.any() and float(long[~first].float().mean()) <= FEW:
+            times = DWARFS * float(norms.max()) / limit
+            sinks[layer] = Sinks(float(long.float().mean()), times, float(first[long].float().mean()), limit)
     return sinks
 
 
