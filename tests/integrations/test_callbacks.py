@@ -78,6 +78,7 @@ def test_perplexity_is_logged_at_evaluations_under_its_names_and_is_the_probes(t
     last = table[(table.step == 8) & (table.target == "others") & (table.unit == "character")]
     assert last.value.item() == end["eval_others_perplexity_character"]
     assert last.low.item() < last.value.item() < last.high.item() and last.data.item() == "en+held out"
+    assert {len(list(map(float, parts.split()))) for parts in table.parts} <= {0, 20}, "as a run's table has them"
     assert one.evaluate()["eval_nl_perplexity"] == end["eval_nl_perplexity"] and len(callback.rows) == 48
 
 

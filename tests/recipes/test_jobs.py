@@ -159,7 +159,7 @@ def test_a_worker_that_dies_at_once_is_told_by_its_log(tmp_path, monkeypatch):
         ({"plans": "last:1"}, r"--epochs \(4 then, 3 now\)"),  # 3 is what transfer takes by itself
         ({"epochs": 4, "plans": "last:1", "switch": 0.5}, r"--switch \(without then, 0.5 now\)"),
         ({"epochs": 4, "languages": "en,nl"}, None),  # how text is read is told by its hashes
-        ({"epochs": 4, "train": "/moved/en.tsv", "device": "cuda", "checkpoint": 9}, None),
+        ({"epochs": 4, "train": "/moved/en.tsv", "device": "cuda", "checkpoint": 9, "keep_checkpoints": 3}, None),
         ({"epochs": 4, "rate": "5e-5", "batch": 32}, None),  # as a run records them
     ],
 )

@@ -384,6 +384,7 @@ def test_tokens_that_rule_the_means_are_named_with_the_values_without_them(tiny,
     text = ig.Bitext(tuple(bitext[language] for language in LANGUAGES[:2]), name="planted")
     table = ig.map(stack, text, sample=40, points=0, out=tmp_path / "run")
     plain, without = (table[table.condition == condition] for condition in ("", "without sinks"))
+    assert set(only(plain, measure="duplicates").target) == {"qaa", "qab"}, "as for a model without sinks"
     assert only(plain, measure="sink_times").value.min() > 1000 and set(only(plain, measure="sink_first").value) == {
         1.0
     }

@@ -8,10 +8,10 @@ import pytest
 from browsing import NEEDED, visit
 from training_runs import panels_of
 
-from isogloss.measures.statistics import band
+from isogloss.measures.statistics import Interval, band
 from isogloss.report import verdict, write_figures, write_page
-from isogloss.report.curves import RunFolder
-from isogloss.report.drift_view import unfinished
+from isogloss.report.curves import Curve, RunFolder
+from isogloss.report.drift_view import _listing, unfinished
 from isogloss.report.page import read_run
 from isogloss.report.training_view import best_panel
 from isogloss.runs import table
@@ -193,6 +193,17 @@ def test_what_the_text_cannot_tell_apart_is_no_change():
     said = drift_verdict(table.frame(drift_rows(margin=0.9)))
     assert said[0].startswith("Tuning on Dutch by freeze:0 did not clearly change its perplexity per token: from 12.00")
     assert "did not clearly change: from" in said[0] and "most" not in said[0]
+
+
+def test_a_fall_at_the_layer_that_was_best_at_the_start_is_judged_as_one_of_many():
+    """Of thirteen layers one is best at the start by chance, and falls back."""
+    swing, readings = 0.0033 * np.cos(np.arange(20)), {}
+    for step, value in ((0, 0.53), (200, 0.5)):
+        readings[step] = Interval(value, value - 0.2, value + 0.2, parts=tuple(value + swing * (step > 0)))
+    course = Curve("p@1_mean", readings, own={0: readings}, layer=3)
+    for among, how in ((1, "and fell to"), (13, "and is not clearly different at")):
+        (said,) = _listing("P@1 at layer 3", {"freeze:0": {3: course}}, 3, {"freeze:0": ""}, among=among)
+        assert how in said
 
 
 def test_a_run_without_other_languages_has_nothing_to_cross():

@@ -67,6 +67,36 @@ def test_the_best_layer_is_that_without_attention_sinks(tmp_path):
     assert "Without attention sinks at layers 1 and 2." in drawn.caption
 
 
+def test_sinks_of_several_texts_are_compared_on_all_of_them():
+    """The first text has sinks at layer 0, where nothing changes; the second at 0 and 1, where it falls."""
+    rows = []
+    for data, moved in (("one", [0.0]), ("two", [-0.01, -0.03])):
+        rows += curve("p@1", [0.6, 0.7, 0.8], data=data)
+        for layer, change in enumerate(moved):
+            value = [0.6, 0.7][layer] + change
+            rows.append({**entry("p@1", layer, value, data=data), "condition": "without sinks"})
+            sinks = (("share", 0.1), ("times", 90.0 if data == "one" else 20.0 + layer), ("first", 1.0))
+            rows += [
+                entry(f"sink_{name}", layer, it, target="", method="", margin=None, data=data) for name, it in sinks
+            ]
+    said = next(line for line in say(rows) if line.startswith("At layers 0 and 1 a few tokens, mostly the first of"))
+    assert "(at layer 0 10.0% of the tokens, up to 90 times the median length)" in said
+    assert said.endswith("without them, centred P@1 at layer 1 is 0.685 instead of 0.700."), said
+
+
+def test_the_interval_of_an_average_without_sinks_is_said_to_be_its_own(tmp_path):
+    rows = curve("p@1", [0.2, 0.8]) + curve("p@1", [0.2, 0.8], source="nl", target="en")
+    rows += curve("p@1_mean", [0.2, 0.8], source="", target="", margin=0.01)
+    rows += [entry("p@1_behind", layer, 0.0, source="", target="") for layer in (0, 1)]
+    clean = [entry("p@1", 0, 0.3), entry("p@1", 0, 0.3, source="nl", target="en")]
+    clean.append(entry("p@1_mean", 0, 0.3, source="", target="", margin=0.01))
+    rows += [{**row, "condition": "without sinks"} for row in clean]
+    said = say(rows)
+    assert "0.800 [0.790, 0.810]" in said[0] and said[1].endswith("the interval is that of the average.")
+    drawn = next(figure for figure in figures(RunFolder(tmp_path, {}, table.frame(rows))) if figure.measure == "p@1")
+    assert "the band is its interval" in drawn.caption
+
+
 def test_neighbours_whose_intervals_overlap_cannot_be_told_apart():
     lines = say(curve("p@1", [0.1, 0.78, 0.8, 0.79, 0.4]))
     assert "at layers 1 to 3, which cannot be told apart" in lines[0]

@@ -1,7 +1,9 @@
 """The reports of scores: what was looked up, and tasks that were trained in one language and tested in others."""
 
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from benchmarks.invented import invented
@@ -11,7 +13,7 @@ from isogloss.report import draw_matplotlib, score_views, verdict as verdict_of,
 from isogloss.report.curves import RunFolder
 from isogloss.report.draw_matplotlib import drawing, write_figure
 from isogloss.report.page import read_run, read_runs, render, view_of
-from isogloss.report.score_views import TEXTS, lookups, results, transfer_view
+from isogloss.report.score_views import TEXTS, _course_sentences, lookups, results, transfer_view
 from isogloss.report.training_view import panels, step_figures
 from isogloss.runs.run import start
 from isogloss.runs.table import frame, row
@@ -271,6 +273,37 @@ def test_a_plan_that_was_still_improving_at_its_last_update_is_said_to_be_that()
     )
     once = pd.concat([made(), frame([*course[:1], row("chosen_step", 3, plan="freeze:8", **at)])])
     assert "last update" not in " ".join(transfer_verdict(once)), "scored once, so nothing was chosen"
+
+
+def test_plans_of_other_lengths_end_at_their_own_last_update():
+    at = {"model": "mini", "task": "nli", "source": "en", "target": "en", "seed": 0}
+    rows = []
+    for plan, steps in (("freeze:-1", (5, 10)), ("freeze:8", (10, 20, 30))):
+        rows += [row("accuracy", 0.01 * step, step=step, data="dev", plan=plan, **at) for step in steps]
+        rows.append(row("chosen_step", steps[-1], plan=plan, **at))
+    said = transfer_verdict(pd.concat([made(), frame(rows)]))
+    assert said[-1].startswith(
+        "Under freeze:-1 and freeze:8 the score on the development set was highest after the last"
+    )
+
+
+def test_a_change_over_a_tuning_is_said_with_what_it_is_judged_by():
+    """The intervals of the readings overlap, and the change on the same examples is clear."""
+    hard, rows = np.linspace(-0.02, 0.02, 20), []
+    for seed, step in product(range(3), (0, 100)):
+        value = 0.6 + (0.03 + 0.001 * seed) * (step > 0)
+        at = {"model": "m", "task": "nli", "source": "en", "plan": "p", "step": step, "seed": seed}
+        for target in ("en", "nl", "others"):
+            parts = value + hard + 0.001 * np.cos(np.arange(20) + seed) * (step > 0)
+            own = {**at, "target": target, "data": "" if target == "others" else "test"}
+            rows.append(row("accuracy", value, low=value - 0.05, high=value + 0.05, parts=parts, **own))
+            rows += [row("gap", 0.1, unit="accuracy", **own)] if target != "en" else []
+    (said,) = _course_sentences(RunFolder(Path(), {}, frame(rows)))
+    assert (
+        "rose in the others (from 0.600 [0.550, 0.650] at step 0 to 0.631 [0.581, 0.681] at step 100, a change of"
+        in said
+    )
+    assert "+0.031 [" in said and "on the same items" in said
 
 
 def test_the_loss_of_several_plans_is_not_called_that_of_other_languages():

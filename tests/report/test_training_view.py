@@ -103,6 +103,31 @@ def test_a_rise_from_the_lowest_of_many_readings_is_judged_as_the_largest_of_man
     assert rises[1] == "It rose, but not clearly, for Dutch (lowest at step 1)."
 
 
+def test_a_very_small_factor_or_change_keeps_its_digits():
+    swing, rows = np.cos(np.arange(20)), []
+    for step, value in ((0, 40_000.0), (100, 9.0)):
+        parts = value * np.exp(0.001 * swing * (step > 0))
+        rows.append(reading("perplexity", step, value, margin=0.5, target="nl", unit="character", parts=parts))
+    assert "a factor of 0.0002250 [0.0002235, 0.0002265] on the same text" in say(rows)[0], say(rows)
+    rows = []
+    for step, value in ((0, 0.5), (100, 0.5001)):
+        parts = value + 0.00001 * swing * (step > 0)
+        rows.append(reading("evenness", step, value, margin=0.1, target="nl", parts=parts))
+    assert "a change of +0.0001 [" in say(rows)[0], say(rows)
+
+
+def test_a_layer_that_was_chosen_among_many_needs_a_larger_change():
+    """Of 13 layers the last reading's best is told; its rise is clear by itself, and not as the largest of 13."""
+    swing = np.cos(np.arange(20))
+    for layers, how in ((1, "rose"), (13, "did not clearly change")):
+        rows = []
+        for layer in range(layers):
+            for step, value in ((0, 0.5), (100, 0.5 if layer else 0.53)):
+                parts = value + 0.0033 * swing * (step > 0)
+                rows.append(reading("evenness", step, value, margin=0.2, layer=layer, target="nl", parts=parts))
+        assert say(rows)[0].startswith(f"Evenness at layer 0 {how}"), say(rows)
+
+
 def test_retrieval_is_compared_on_the_same_sentences():
     rows = retrieval(0, [0.1, 0.50], margin=0.05) + retrieval(9, [0.1, 0.53], margin=0.05)
     assert "layer 1" in say(rows)[0] and ", not clearly different from 0.500 [0.450, 0.550] at step 0;" in say(rows)[0]

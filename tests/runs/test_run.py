@@ -159,6 +159,7 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_is_measured(tmp_
         ({"arguments": {"sample": 5}}, "arguments sample: 4 then, 5 now"),
         ({"seed": 1}, "seed: 0 then, 1 now"),
         ({"hashes": {"model": "b"}}, "hashes model: 'a' then, 'b' now"),
+        ({"hashes": {"model": "a", "checkpoint": "b"}}, "hashes checkpoint: None then, 'b' now"),  # a text of this name
     ],
 )
 def test_resume_with_something_else_is_refused(tmp_path, change, sentence):

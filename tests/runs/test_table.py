@@ -151,6 +151,13 @@ def test_means_are_over_seeds_of_rows_that_differ_in_nothing_else():
     assert set(mean) <= set(COLUMNS)
 
 
+def test_parts_are_written_with_all_their_digits():
+    """Rounded to six, those of two readings that differ by less would be equal, and any change of theirs clear."""
+    parts = tuple(1.424 + 1e-9 * part for part in range(20))
+    (cell,) = frame([row("perplexity", Interval(1.424, parts=parts))]).parts
+    assert tuple(map(float, cell.split())) == parts
+
+
 def test_an_estimate_brings_its_interval_and_what_else_it_has():
     whole = Interval(0.5, 0.4, 0.6, n=10, floor=0.1)
     assert row("cka", whole, layer=3) == {

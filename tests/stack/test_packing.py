@@ -3,6 +3,8 @@
 Products of float32 matrices that are read on a CPU are oneDNN's, and as exact as torch's own.
 """
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from transformers import AutoModelForMaskedLM
@@ -77,6 +79,25 @@ def test_float32_products_are_exact_on_any_machine(by_onednn):
         given = torch.nn.functional.linear(x, weight)
     exact = x.double() @ weight.double().T
     assert float((given - exact).norm() / exact.norm()) < 1e-6  # 2e-3 where they are rounded to bfloat16
+
+
+def test_whether_onednn_is_exact_is_not_asked_of_autocast(monkeypatch):
+    """On a processor that rounds to bfloat16 where it may, autocast would round both products alike."""
+    switch, product = SimpleNamespace(fp32_precision="ieee"), torch.Tensor.__matmul__
+
+    def rounding(x, y):
+        if switch.fp32_precision == "bf16" and x.dtype == torch.float32:
+            x, y = x.bfloat16().float(), y.bfloat16().float()
+        return product(x, y)
+
+    monkeypatch.setattr(packing, "SWITCH", switch)
+    monkeypatch.setattr(torch.Tensor, "__matmul__", rounding)
+    packing._onednn_is_exact.cache_clear()
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            assert not packing._onednn_is_exact()
+    finally:
+        packing._onednn_is_exact.cache_clear()
 
 
 @pytest.mark.parametrize(
