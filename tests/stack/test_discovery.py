@@ -450,6 +450,18 @@ def test_a_model_too_large_for_memory_is_said_before_it_is_loaded(tiny, monkeypa
         load(folder, device="cpu")
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_in_several_files_of_half_precision_is_read_in_float32(tiny, tmp_path, dtype):
+    model = AutoModel.from_pretrained(tiny("llama"), dtype=dtype)
+    model.save_pretrained(tmp_path, max_shard_size="20KB")
+    tiny_tokenizer().save_pretrained(tmp_path)
+    assert len(list(tmp_path.glob("model-*-of-*.safetensors"))) > 2
+    stack = load(tmp_path, device="cpu")
+    assert stack.dtype == torch.float32
+    expected = wrap(model.float(), stack.tokenizer)
+    assert torch.equal(ig.vectors(stack, CORPUS), ig.vectors(expected, CORPUS))
+
+
 def test_a_model_that_is_too_large_for_its_gpu_is_refused_before_it_is_loaded(monkeypatch):
     gpu = torch.device("cuda:1")
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: ({gpu: 3_000_000_000}[device], 0))
