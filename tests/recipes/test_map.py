@@ -148,14 +148,14 @@ def test_same_seed_same_rows_to_the_bit_another_seed_another_sample(stack, bitex
 
 def test_several_passes_give_the_rows_of_one(stack, bitext, monkeypatch):
     one = ig.map(stack, bitext, sample=20)
-    one_pass, passes = map_recipe._one_pass, []
+    chunks_of, passes = map_recipe._chunks, []
 
-    def counted(reading, layers, *rest, **named):
+    def counted(reading, layers):
         passes.append(layers)
-        return one_pass(reading, layers, *rest, **named)
+        return chunks_of(reading, layers)
 
     monkeypatch.setattr(map_recipe, "SUMS_BYTES", 1)
-    monkeypatch.setattr(map_recipe, "_one_pass", counted)
+    monkeypatch.setattr(map_recipe, "_chunks", counted)
     several = ig.map(stack, bitext, sample=20)
     assert passes == [[0], [1], [2], [3]]
     keys = list(KEY)

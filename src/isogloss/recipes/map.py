@@ -9,19 +9,19 @@ random samples, as the jackknife requires.
 from collections import Counter
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.measures.cka import CkaStream
 from isogloss.measures.geometry import anc_from_sums, anisotropy, separability_interval
 from isogloss.measures.retrieval import both_ways, retrieve_each
+from isogloss.measures.statistics import Interval
 from isogloss.measures.word_alignment import AER, ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening, progress, shifted, silent
 from isogloss.recipes import recipe as options
@@ -220,46 +220,42 @@ def _rows_without_sinks(reading: MapReading, aligner: str, run: Run) -> Iterator
 def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Generator[Sequence[Row], None, Vocabulary]:
     """Read the rows of the bitext in their order, the sample first, and finish the store; returns the vocabulary.
 
-    If an earlier run finished the store, nothing is read. The source of word links is the language with the most given
-    links, else the first language. most: maximum number of word pairs per pair of languages.
+    If an earlier run finished the store, nothing is read. most: maximum number of word pairs per pair of languages.
     """
-    bitext, store, base, sample = reading.bitext, reading.store, reading.base, reading.sample
+    bitext, store, base, total = reading.bitext, reading.store, reading.base, len(reading.order)
     if store.complete:
         facts = store.facts()
         known_pairs = {(source, target): translations for source, target, translations in facts["pairs"]}
         return Vocabulary(facts["types"], facts["surface"], known_pairs)
-    width, count, total = reading.stack.width, len(reading.layers), len(reading.order)
-    links: Links = {}
-    gold: Links = {}  # links that came with the bitext
-    least: dict[Pair, int] = {}
-    ends = Counter(language for pair in bitext.links for language in pair)
-    first = max(bitext.languages, key=lambda language: ends[language])
-    for pair in ((first, language) for language in bitext.languages if language != first and reading.words):
-        links[pair], given = links_of(bitext, pair, sample, aligner=aligner)
-        least[pair] = 1 if given or len(sample) < FEW else 2
-        if not given and len(sample) < FEW:
-            linked = f"a statistical aligner linked the words of {' and '.join(pair)} in {len(sample)} sentences"
-            run.note(f"{linked}, too few to rely on: many of these pairs of words are no translations")
-        if given:
-            gold[pair] = links[pair]
-    words = vocabulary(bitext, links, sample, limit=most, at_least=least)
-    sentences = {name: store.create(name, (count, len(sample), width)) for name in bitext.languages}
+    words, gold = _linked_words(reading, most, aligner, run)
+    width, count = reading.stack.width, len(reading.layers)
+    sentences = {name: store.create(name, (count, len(reading.sample), width)) for name in bitext.languages}
     types = {name: store.create(f"{name}.types", (count, len(known), width)) for name, known in words.types.items()}
-    shortened: dict[str, set[int]] = {language: set() for language in bitext.languages}
+    shortened: Mapping[str, set[int]] = {}
     means: dict[int, LayerMean] = {}
     rows: list[Row] = []
     at_once = max(1, SUMS_BYTES // ((len(bitext.languages) + len(reading.pairs)) * width * width * 8))
     for part in (slice(start, start + at_once) for start in range(0, count, at_once)):
-        stored = {name: (sentences[name][part], types[name][part]) for name in bitext.languages}
-        rows += _one_pass(
-            reading, reading.layers[part], gold, words=words, stored=stored, shortened=shortened, means=means
-        )
+        sums = PassSums(reading, reading.layers[part], words, gold)
+        for first, chunks in _chunks(reading, sums.layers):
+            sums.add(chunks, first)
+            if first is not None:
+                for language, chunk in chunks.items():
+                    place = slice(first, first + len(chunk.rows))
+                    sentences[language][part, place] = chunk.values["sentence"].cpu().numpy()
+                del chunk
+            del chunks  # free the memory before the next chunk is computed
+        for language, of_types in sums.types.items():
+            of_types.write_means(types[language][part])
+        rows += sums.rows()
+        means |= {layer: sums.mean(layer) for layer in sums.layers}
+        shortened = sums.shortened  # every pass reads the whole text
     rows += layer_rows("cka", "debiased", means, n=total, base=base)
     for language, cut in shortened.items() if not reading.without else ():
         rows.append(row("truncated", len(cut), n=total, source=language, unit="sentence", **base))
         note_shortened(run, len(cut), total, text=f"{language} in {base['data']}", stack=reading.stack)
     for (source, target), given_links in gold.items():  # error of the statistical aligner on the same sentences
-        sides = [[words_of(bitext[language], number) for number in sample] for language in (source, target)]
+        sides = [[words_of(bitext[language], number) for number in reading.sample] for language in (source, target)]
         with listening(silent):
             judged = alignment_error_rate(align_words(*sides, model=ALIGNERS[aligner]), given_links)
         coordinates = {**base, "unit": "word", "source": source, "target": target}
@@ -271,68 +267,119 @@ def _rows_of_pass(reading: MapReading, most: int, aligner: str, run: Run) -> Gen
     return words
 
 
-def _one_pass(
-    reading: MapReading,
-    layers: list[int],
-    gold: Links,
-    *,
-    words: Vocabulary,
-    stored: Mapping[str, tuple[NDArray[Any], NDArray[Any]]],
-    shortened: Mapping[str, set[int]],
-    means: dict[int, LayerMean],
-) -> Iterator[Row]:
-    """Rows of layers whose sums fit into memory together.
+def _linked_words(reading: MapReading, most: int, aligner: str, run: Run) -> tuple[Vocabulary, Links]:
+    """The word types of the sample and their translations, and the links that came with the bitext.
 
-    Fills the two stored arrays of each language, the sample's sentences and the means of its word types, at these
-    layers, and adds to `shortened` and `means`.
+    The source of links is the language with the most given links, else the first language; the other pairs are linked
+    by a statistical aligner.
     """
-    stack, bitext, pairs, base, total = reading.stack, reading.bitext, reading.pairs, reading.base, len(reading.order)
-    sums = {layer: CkaStream(pairs) for layer in layers}
-    types, sinks = {}, [reading.sinks.get(layer) for layer in layers]
-    for name, known in words.types.items():
-        types[name] = TypeSums(known, np.zeros((len(layers), len(known), stack.width)), exact=True, sinks=sinks)
-    errors: dict[tuple[Pair, int], AER] = {}
-    # Read the same sentences in every language, chunk by chunk: the sample with its words, then the rest without. Words
-    # take more memory, so their chunks are smaller.
-    bytes_a_row = len(layers) * stack.width * 4 * len(bitext.languages)
+    bitext, sample = reading.bitext, reading.sample
+    links: Links = {}
+    gold: Links = {}
+    least: dict[Pair, int] = {}
+    ends = Counter(language for pair in bitext.links for language in pair)
+    first = max(bitext.languages, key=lambda language: ends[language])
+    for pair in ((first, language) for language in bitext.languages if language != first and reading.words):
+        links[pair], given = links_of(bitext, pair, sample, aligner=aligner)
+        least[pair] = 1 if given or len(sample) < FEW else 2
+        if not given and len(sample) < FEW:
+            linked = f"a statistical aligner linked the words of {' and '.join(pair)} in {len(sample)} sentences"
+            run.note(f"{linked}, too few to rely on: many of these pairs of words are no translations")
+        if given:
+            gold[pair] = links[pair]
+    return vocabulary(bitext, links, sample, limit=most, at_least=least), gold
+
+
+def _chunks(reading: MapReading, layers: list[int]) -> Iterator[tuple[int | None, dict[str, Vectors]]]:
+    """The vectors of the same sentences in every language, chunk by chunk: the sample with its words, then the rest.
+
+    Each chunk comes with the place of its first sentence in the sample, None for the rest. Words take more memory, so
+    their chunks are smaller.
+    """
+    bytes_a_row = len(layers) * reading.stack.width * 4 * len(reading.bitext.languages)
+    total = len(reading.order)
     for before, rows, sampled in ((0, reading.sample, True), (len(reading.sample), reading.order, False)):
         worded = sampled and reading.words
         most, vectors = (64, 16) if worded else (2048, 1)
         size = max(16, min(most, CHUNK_BYTES // (bytes_a_row * vectors)))
-        how: dict[str, Any] = {"layers": layers, "units": ("sentence", "word") if worded else ("sentence",)}
-        how |= {"rows": rows[before:], "chunk": size, "pooling": reading.pooling}
-        how["sinks"] = reading.sinks if reading.without else {}
-        streams = {corpus.language: shifted(before, total, stream(stack, corpus, **how)) for corpus in bitext.corpora}
-        for done in range(0, len(rows) - before, size):
-            chunks = {language: next(chunks_read) for language, chunks_read in streams.items()}
-            for language, chunk in chunks.items():
-                shortened[language].update(chunk.shortened)
-                if sampled:
-                    stored[language][0][:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
-                if worded:
-                    types[language].add(chunk, bitext[language])
-            for pair, links in gold.items() if worded else ():
-                of_chunk = links[done : done + size]
-                for layer, judged in _link_errors([chunks[name] for name in pair], of_chunk, layers):
-                    errors[pair, layer] = errors[pair, layer] + judged if (pair, layer) in errors else judged
-            for number, layer in enumerate(layers):
-                states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
-                sums[layer].update(states)
-            del chunks, chunk, states  # free the memory before the next chunk is computed
-    for language, type_sums in types.items():
-        type_sums.write_means(stored[language][1])
-    for ((source, target), layer), judged in errors.items():
-        coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
-        yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
-    for layer in layers:
-        estimates = {pair: sums[layer].estimate(*pair) for pair in pairs}
-        without = torch.tensor([cka.parts for cka in estimates.values()], dtype=torch.float64)  # (pairs, parts)
-        value, floor = (sum(getattr(cka, name) for cka in estimates.values()) for name in ("value", "floor"))
-        means[layer] = LayerMean(value / len(pairs), without.mean(dim=0), floor / len(pairs))
-        for (source, target), cka in estimates.items():
-            coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
-            yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
-            yield row("anc", anc_from_sums(*sums[layer].sums(source, target)), **coordinates)
+        streams = {}
+        for corpus in reading.bitext.corpora:
+            chunks = stream(
+                reading.stack,
+                corpus,
+                layers=layers,
+                units=("sentence", "word") if worded else ("sentence",),
+                rows=rows[before:],
+                chunk=size,
+                pooling=reading.pooling,
+                sinks=reading.sinks if reading.without else None,
+            )
+            streams[corpus.language] = shifted(before, total, chunks)
+        for first in range(0, len(rows) - before, size):
+            yield first if sampled else None, {language: next(chunks) for language, chunks in streams.items()}
+
+
+class PassSums:
+    """What one pass over the text adds up at some layers: CKA, word types, and errors of word links.
+
+    Attributes:
+        layers: The layers, whose sums fit into memory together.
+        types: The sums of the word types of each language.
+        shortened: The rows of truncated sentences of each language.
+    """
+
+    def __init__(self, reading: MapReading, layers: list[int], words: Vocabulary, gold: Links) -> None:
+        self.layers, self._reading, self._gold = layers, reading, gold
+        self.types, sinks = {}, [reading.sinks.get(layer) for layer in layers]
+        for name, known in words.types.items():
+            zeros = np.zeros((len(layers), len(known), reading.stack.width))
+            self.types[name] = TypeSums(known, zeros, exact=True, sinks=sinks)
+        self.shortened: dict[str, set[int]] = {language: set() for language in reading.bitext.languages}
+        self._cka = {layer: CkaStream(reading.pairs) for layer in layers}
+        self._errors: dict[tuple[Pair, int], AER] = {}
+
+    def add(self, chunks: Mapping[str, Vectors], first: int | None) -> None:
+        """Add the next sentences of every language; first: the place of the first one in the sample, if they are."""
+        reading = self._reading
+        for language, chunk in chunks.items():
+            self.shortened[language].update(chunk.shortened)
+            if "word" in chunk.values:
+                self.types[language].add(chunk, reading.bitext[language])
+        if first is not None:
+            for pair, links in self._gold.items():
+                sides = [chunks[name] for name in pair]
+                for layer, judged in _link_errors(sides, links[first : first + len(sides[0].rows)], self.layers):
+                    known = self._errors.get((pair, layer))
+                    self._errors[pair, layer] = judged if known is None else known + judged
+        for number, layer in enumerate(self.layers):
+            states = {name: chunk.values["sentence"][number].to(reading.device) for name, chunk in chunks.items()}
+            self._cka[layer].update(states)
+
+    @cached_property
+    def _estimates(self) -> dict[int, dict[Pair, Interval]]:
+        """CKA of each pair of languages by layer."""
+        return {
+            layer: {pair: sums.estimate(*pair) for pair in self._reading.pairs} for layer, sums in self._cka.items()
+        }
+
+    def mean(self, layer: int) -> LayerMean:
+        """CKA of a layer averaged over the pairs of languages."""
+        estimates = self._estimates[layer].values()
+        without = torch.tensor([cka.parts for cka in estimates], dtype=torch.float64)  # (pairs, parts)
+        value, floor = (sum(getattr(cka, name) for cka in estimates) for name in ("value", "floor"))
+        return LayerMean(value / len(estimates), without.mean(dim=0), floor / len(estimates))
+
+    def rows(self) -> Iterator[Row]:
+        """Rows of the errors of word links, of CKA and of neuron-wise correlation."""
+        base = self._reading.base
+        for ((source, target), layer), judged in self._errors.items():
+            coordinates = {**base, "layer": layer, "unit": "word", "source": source, "target": target}
+            yield row("aer", judged.value, n=judged.sure, method="itermax", **coordinates)
+        for layer, estimates in self._estimates.items():
+            for (source, target), cka in estimates.items():
+                coordinates = {**base, "layer": layer, "unit": "sentence", "source": source, "target": target}
+                yield row("cka", cka.clipped(-1.0, 1.0), method="debiased", **coordinates)
+                yield row("anc", anc_from_sums(*self._cka[layer].sums(source, target)), **coordinates)
 
 
 def _link_errors(
