@@ -1,6 +1,5 @@
 """Translated sets and code-switching: rows that correspond, draws, cached states, kill and resume."""
 
-import importlib
 import json
 from dataclasses import replace
 from functools import partial
@@ -32,8 +31,6 @@ from tiny_training import interrupted
 NEXT = {word: some[(place + 1) % len(some)] for some in (NOUNS, VERBS) for place, word in enumerate(some)}
 AFTER = {word: NEXT[NEXT[word]] for word in NEXT}
 ORDER = ["measure", "target", "data", "plan", "selection", "step", "seed"]
-
-transfer_module = importlib.import_module("isogloss.recipes.transfer")  # its name in the package is the recipe's
 
 
 def translate(text, words=NEXT):
@@ -220,7 +217,7 @@ def test_an_epoch_sees_every_item_once_however_many_there_are(tiny, nli):
 def test_translations_join_the_training_set_and_their_states_are_kept(tiny, nli, monkeypatch):
     given = {**nli, **SMALL, "plans": "freeze:2", "rate": "1e-2"}
     seen, real = [], frozen_prefix.read_prefix
-    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
+    monkeypatch.setattr(frozen_prefix, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
     tables = [ig.transfer(tiny("bert"), **given, cache=cache) for cache in (True, False)]
     assert seen == [3 * 13, 13, 13, 13, 13] and set(tables[0].selection) == {"", "oracle"}
     losses = tables[0][tables[0].measure == "loss"]
@@ -231,7 +228,7 @@ def test_translations_join_the_training_set_and_their_states_are_kept(tiny, nli,
 def test_of_text_that_changes_no_states_are_kept_and_the_rows_say_what_was_switched(tiny, nli, monkeypatch):
     given = {**nli, **SMALL, "plans": "freeze:2", "rate": "1e-2", "switch": 0.5}
     seen, real = [], frozen_prefix.read_prefix
-    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
+    monkeypatch.setattr(frozen_prefix, "read_prefix", lambda *a, **k: seen.append(len(a[1])) or real(*a, **k))
     kept, plain = (ig.transfer(tiny("bert"), **given, cache=cache) for cache in (True, False))
     assert seen == [13, 13, 13, 13], "those of the scored sets are"
     assert np.allclose(kept.value, plain.value, atol=1e-4, equal_nan=True)

@@ -118,7 +118,7 @@ def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny,
     monkeypatch.setattr(frozen_prefix, "free_bytes", lambda device: 0.0)
     files, real = [], frozen_prefix.read_prefix
     monkeypatch.setattr(
-        transfer_module, "read_prefix", lambda *a, **k: (real(*a, **k), files.extend(k["file"].parent.iterdir()))[0]
+        frozen_prefix, "read_prefix", lambda *a, **k: (real(*a, **k), files.extend(k["file"].parent.iterdir()))[0]
     )
     table = ig.transfer(tiny("bert"), **given, out=tmp_path / "run")
     assert [file.name for file in files] == ["cut-2-float32.states"]
@@ -129,7 +129,7 @@ def test_without_room_in_memory_training_reads_a_file_and_tests_their_text(tiny,
 def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(tiny, sets, monkeypatch):
     given = {**sets, **SMALL, "plans": "freeze:2"}
     seen, real = [], frozen_prefix.read_prefix
-    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(k.get("file")) or real(*a, **k))
+    monkeypatch.setattr(frozen_prefix, "read_prefix", lambda *a, **k: seen.append(k.get("file")) or real(*a, **k))
     tables = [ig.transfer(tiny("bert"), **given, frozen_dropout=dropout) for dropout in (True, False)]
     assert [file is None for file in seen] == [True] * 4 + [False] + [True] * 4
     losses = [table[table.measure == "loss"].value.tolist() for table in tables]
@@ -139,7 +139,7 @@ def test_dropout_in_frozen_layers_leaves_nothing_to_keep_of_the_training_text(ti
 def test_states_of_frozen_layers_are_read_once_for_all_seeds_and_rates(tiny, sets, monkeypatch):
     seen = []
     real = frozen_prefix.read_prefix
-    monkeypatch.setattr(transfer_module, "read_prefix", lambda *a, **k: seen.append(a[2]) or real(*a, **k))
+    monkeypatch.setattr(frozen_prefix, "read_prefix", lambda *a, **k: seen.append(a[2]) or real(*a, **k))
     ig.transfer(tiny("bert"), **sets, **{**SMALL, "epochs": 1, "rate": "1e-3,2e-3"}, plans="freeze:1,freeze:2", seeds=2)
     assert seen == [1] * 5 + [2] * 5
 

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 
 import isogloss as ig
 from isogloss.measures.cka import cka, cka_rbf_of_pairs
-from isogloss.recipes.transfer import compared_text, encode_written_specials, sentence_states
+from isogloss.recipes.transfer import LanguageComparison, compared_text, encode_written_specials, sentence_states
 from isogloss.runs import read_facts
 from isogloss.stack.load import load
 from tiny_tasks import SMALL, write_sets
@@ -90,8 +90,8 @@ def test_special_tokens_in_the_mean_are_a_switch(ran):
     rows = of(table, measure="cka_rbf", plan="untuned", condition=DEFECTS, other_layer=None)
     assert len(rows) and rows.low.isna().all()  # shifted windows have no spread worth the name
     x, y = (states(model, TEXT[one], doubled=True) for one in ("qaa", "qab"))
-    ways = {DEFECTS: (encode_written_specials, {})}
-    read = sentence_states(load(model, device="cpu"), TEXT, ways, dtype=None)[DEFECTS]  # in an order of its own
+    compared = LanguageComparison(TEXT, {DEFECTS: (encode_written_specials, cka_rbf_of_pairs)})
+    read = sentence_states(load(model, device="cpu"), compared, dtype=None)[DEFECTS]  # in an order of its own
     order = torch.cdist(read[0, 0], x[0]).argmin(dim=1)
     for layer in (0, len(x) - 1):
         both = torch.stack([x[layer][order], y[layer][order]])

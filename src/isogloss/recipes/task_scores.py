@@ -16,7 +16,7 @@ examples are hard in both, so their difference varies less than that of independ
 mean nothing, and the result is the same as that of independent resampling.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -69,22 +69,17 @@ def score_sets(
 
 
 def score_probe(
-    training: Training,
-    model: TaskModel,
-    sets: TaskSets,
-    items: Sequence[Items],
-    *,
-    prefixes: Sequence[Prefix | None],
-    dtype: torch.dtype | None,
-    folder: Path,
-    every: int,
+    training: Training, sets: TaskSets, current_scores: Callable[[], Scores], *, folder: Path, every: int
 ) -> Probe:
-    """A probe that scores the model on all development and test sets, and writes the counts into `folder`."""
+    """A probe that scores the model on all development and test sets, and writes the counts into `folder`.
+
+    current_scores: returns the scores of the model as it is now, on every set of `TaskSets.scored`.
+    """
 
     def take() -> Iterator[Reading]:
         if training.step == 0:  # the scores of an untrained head are meaningless
             return
-        scores = score_sets(model, sets.scored, items, prefixes=prefixes, dtype=dtype)
+        scores = current_scores()
         save_scores(folder, training.step, scores)
         for task_set, by_name in zip(sets.scored, scores, strict=True):
             for name, score in by_name.items():

@@ -215,16 +215,18 @@ def tokenise_set(sets: TaskSets, task_set: TaskSet, tokenizer: Any, *, length: i
 
 
 def tokenise_sets(
-    sets: TaskSets, tokenizers: Sequence[Any], *, length: int, causal: bool = False
+    sets: TaskSets, tokenizers: Sequence[Any], switching: Switching, *, length: int, causal: bool = False
 ) -> tuple[list[Items], list[str]]:
-    """The training items, with translations last; then those of each evaluation set; and notes on lost answers.
+    """The training items, with translations last; then those of each evaluation set; and notes on all of the sets.
 
     tokenizers: one for each set of `TaskSets.all`. Owners are numbered consecutively over all training sets.
     """
     items = [tokenise_set(sets, *each, length=length, causal=causal) for each in zip(sets.all, tokenizers, strict=True)]
     count, trained = len(sets.train.examples), items[: len(sets.trained)]
     numbered = [replace(part, owners=part.owners + number * count) for number, part in enumerate(trained)]
-    return [chain_items(numbered), *items[len(trained) :]], lost_notes(sets.all, items)
+    coverage = [dictionary_note(sets, switching)] if switching.lexicons else []
+    notes = [*coverage, *sets.notes, *lost_notes(sets.all, items)]
+    return [chain_items(numbered), *items[len(trained) :]], notes
 
 
 def lost_notes(task_sets: Sequence[TaskSet], items: Sequence[Items]) -> list[str]:
@@ -359,19 +361,24 @@ def dictionary_note(sets: TaskSets, switching: Switching) -> str:
 
 
 def switched_items(
-    sets: TaskSets, items: Items, switching: Switching, seed: int, epoch: int, *, tokenizer: Any, **how: Any
+    sets: TaskSets,
+    items: Items,
+    switching: Switching,
+    seed: int,
+    epoch: int,
+    *,
+    tokenizer: Any,
+    length: int,
+    causal: bool = False,
 ) -> Items:
-    """The training items of an epoch: unswitched ones from `items`, switched ones newly tokenised.
-
-    how: further arguments of `tokenise_set`.
-    """
+    """The training items of an epoch: unswitched ones from `items`, switched ones newly tokenised."""
     changed = dict(switched_examples(sets, switching, seed=seed, epoch=epoch))
     if not changed:
         return items
     numbers = np.array(list(changed))
     switched = replace(sets.train, examples=list(changed.values()))
     with listening(silent):
-        new = tokenise_set(sets, switched, tokenizer, **how)
+        new = tokenise_set(sets, switched, tokenizer, length=length, causal=causal)
     unchanged = items.take(np.flatnonzero(~np.isin(items.owners, numbers)))
     both = chain_items([unchanged, replace(new, owners=numbers[new.owners])])
     return both.take(np.argsort(both.owners, kind="stable"))

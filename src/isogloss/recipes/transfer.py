@@ -26,10 +26,11 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.files import write_text
 from isogloss.measures.cka import cka_of_pairs, cka_rbf_of_pairs
+from isogloss.measures.statistics import Interval
 from isogloss.progress import listening, named, progress, silent
 from isogloss.recipes import recipe, task_sets, training_options
 from isogloss.recipes.recipe import OPTIMISER, LanguageFile, LanguageFiles, Option, hidden
-from isogloss.recipes.task_scores import result_rows, score_probe, scored_models
+from isogloss.recipes.task_scores import ScoredModel, result_rows, score_probe, score_sets, scored_models
 from isogloss.recipes.task_sets import TaskSets
 from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, mean_rows, row, settings_text, training_folder, training_name
@@ -38,9 +39,8 @@ from isogloss.stack.edit import merged
 from isogloss.stack.load import choose_device, load, quietly
 from isogloss.stack.stack import Stack
 from isogloss.tasks import TASKS, find_task
-from isogloss.tasks.frozen_prefix import Prefix, home_of, read_prefix
+from isogloss.tasks.frozen_prefix import FrozenStates
 from isogloss.tasks.model import TaskModel, task_objective
-from isogloss.tasks.task import Items
 from isogloss.text.batches import Batch as TokenBatch, encode
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.switching import Switching
@@ -50,6 +50,8 @@ from isogloss.training.mixed_precision import arithmetic
 from isogloss.training.plans import Plan, apply_plan, frozen_at
 from isogloss.training.stopping import select_by
 from isogloss.vectors.extract import stream
+
+BATCHES = 4  # number of batches of sentences over which Gaussian CKA is averaged
 
 
 @recipe.recipe
@@ -118,7 +120,6 @@ def transfer(
     training_options.one_process("transfer")
     processor, chosen_plans, rates = choose_device(device), training_options.plan_list(plans), rate_list(rate)
     half = training_options.half_precision(dtype, processor)
-    autocast = torch.bfloat16 if half else None
     sets = task_sets.read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     if translated:
         sets = task_sets.add_translations(sets, translated, skip_bad=skip_bad)
@@ -126,114 +127,51 @@ def transfer(
     if switch or switch_words or lexicon:
         switching = task_sets.read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
     stack = load(model, revision, dtype="float32", device=processor)
+    stack = replace(stack, pack=half if processor.type == "cuda" else None)  # a GPU packs bfloat16 only
     unsupported = f"{model} is an encoder-decoder; transfer trains encoders and decoders"
     require(stack.family.kind != "encoder-decoder", unsupported)
     no_context = f"{model} is a decoder, whose first token attends to no other, and --task {task} needs its state"
     require(not (stack.causal and sets.task.first_token), f"{no_context}; choose an encoder")
-    tokens = min(stack.max_length, length or sets.task.length)
     for plan in chosen_plans:
         frozen_at(plan, 0, depth=stack.last, epoch=1)  # raises if the model lacks a layer of the plan
     one_model = "--bitext compares languages in one model, but --target-models gives a language its own; leave one out"
     require(not bitext or not target_models, one_model)
-    own_models: dict[str, Stack] = {}
-    if target_models:
-        own_models = _read_target_models(target_models, sets, stack, plans=chosen_plans, half=half)
-    text = compared_text(bitext, size=cka_batch or 0, shifted=cka_shifted) if bitext else None
-    ways: Ways = {"": (encode, {})}
-    if cka_condition:
-        second = encode_written_specials if cka_specials else encode, {"shifted": cka_shifted, "size": cka_batch}
-        ways = {**ways, cka_condition: second}
-    base = {"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source}
-
-    def rows(run: Run) -> Iterator[Sequence[Row]]:
-        own = [own_models.get(task_set.language) for task_set in sets.all]
-        encoding: dict[str, Any] = {"length": tokens, "causal": stack.causal}
-        items, lost = task_sets.tokenise_sets(sets, [(own_model or stack).tokenizer for own_model in own], **encoding)
-        coverage = [task_sets.dictionary_note(sets, switching)] if switching.lexicons else []
-        for sentence in [*coverage, *sets.notes, *lost]:
-            run.note(sentence)
-        constant = not frozen_dropout and not switching
-        frozen = FrozenStates(
-            items, [None, *own[-len(sets.scored) :]], folder=run.scratch, cache=cache, training=constant, dtype=autocast
-        )
-        if text is not None:
-            untuned = replace(stack, pack=half) if processor.type == "cuda" else stack
-            comparison: dict[str, Any] = {"text": text, "ways": ways, "source": sets.source}
-            start = sentence_states(untuned, text, ways, dtype=autocast)
-            yield compare_languages(start, {**base, "plan": UNTUNED}, **comparison)
-        yield task_sets.skipped_rows(sets, base)
-        total, epoch = len(chosen_plans) * seeds * len(rates), steps_in_epoch(items[0], batch)
-        steps, evaluations = epochs * epoch, ceil(epochs * epoch / (probe or epoch))
-        run_numbers, report = itertools.count(1), max(1, steps // 50)
-
-        def train_plan(plan: Plan, settings: Settings, folder: Path, coordinates: Row) -> Iterator[Sequence[Row]]:
-            """The rows of one training run, from its start or its last checkpoint; none if it is finished.
-
-            folder: for checkpoints, the counts of every score and, with --save-models, the best model.
-            """
-            if finished(folder):
-                return
-            run_seed, (train_items, *scored_items) = settings.seed, items
-            copied = replace(stack, model=copy.deepcopy(stack.model))
-            tuned = TaskModel(copied, sets.task, sets.labels, seed=run_seed, dropout=frozen_dropout, half=half)
-            before_update = apply_plan(tuned.stack, plan, epoch=epoch, seed=run_seed, hold=tuned.hold)
-            prefix, *prefixes = frozen.below(tuned.eval_stack, plan, step=steps - 1, epoch=epoch, seed=run_seed)
-            batching: dict[str, Any] = {"batch": batch, "seed": run_seed, "prefix": prefix}
-            if switching:  # the items differ between epochs
-                switched = partial(task_sets.switched_items, sets, train_items, switching, run_seed, **encoding)
-                batching["changing"] = partial(switched, tokenizer=stack.tokenizer)
-            objective = task_objective(tuned, train_items, **batching)
-            training = Training(tuned, objective, settings, join(tuned.stack.device))
-            scoring: dict[str, Any] = {"prefixes": prefixes, "dtype": autocast, "every": probe or epoch}
-            export = partial(save_task_model, tuned) if save_models else lambda _: None
-            best_on = {"target": sets.source, "data": sets.dev[sets.source].name}
-            yield from training_options.training_rows(
-                training,
-                coordinates,
-                loss={"data": "train", "unit": "answer"},
-                checkpoints=Checkpoints(folder, export, checkpoint),
-                probes=[score_probe(training, tuned, sets, scored_items, folder=folder, **scoring)],
-                plan=before_update,
-                selection=select_by(sets.task.main, **best_on) if save_models else None,
-            )
-            if text is not None:
-                with listening(silent):
-                    now = sentence_states(tuned.eval_stack, text, ways, dtype=autocast)
-                yield compare_languages(now, coordinates, start=start, **comparison)
-            finish(folder)
-
-        for plan in chosen_plans:
-            results: list[Row] = []
-            for run_seed in range(seed, seed + seeds):
-                models = []
-                about = {**base, "plan": str(plan), "condition": switching.condition, "seed": run_seed}
-                for peak_rate in rates:
-                    coordinates = {**about, "settings": settings_text({"rate": peak_rate} if len(rates) > 1 else {})}
-                    schedule = Optimisation(peak_rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
-                    settings = Settings(steps, run_seed, schedule, report, half=half)
-                    folder = run.folder / "checkpoints" / training_folder(coordinates)
-                    stage = f"training {training_name(coordinates)}, seed {run_seed} ({next(run_numbers)} of {total})"
-                    yield from named(stage, train_plan(plan, settings, folder, coordinates))
-                    models += scored_models(folder, peak_rate, number=evaluations)
-                selected = result_rows(models, sets, about)
-                results += selected
-                yield selected
-            yield mean_rows(results)
-
-    hashes = {"model": stack.fingerprint, "data": sets.hashes, **_hashes(own_models, switching, text)}
-    no_source = f"the parallel text has no {sets.source}, so no language is compared with the source language"
-    notes = [*stack.notes, *([no_source] if text is not None and sets.source not in text.languages else [])]
-    return recipe.Work(str(base["model"]), rows, hashes, notes, stack.last)
-
-
-def _hashes(own_models: Mapping[str, Stack], switching: Switching, text: Bitext | None) -> dict[str, Any]:
-    """Hashes of the optional inputs: target models, dictionaries and parallel text, as far as they are given."""
-    hashes = {
-        "own": {language: own.fingerprint for language, own in own_models.items()},
-        "dictionaries": {f"{lexicon.target} {lexicon.name}": lexicon.fingerprint for lexicon in switching.lexicons},
-        "parallel text": "" if text is None else text.fingerprint,
-    }
-    return {name: digest for name, digest in hashes.items() if digest}
+    own_models = _read_target_models(target_models, sets, stack, plans=chosen_plans) if target_models else {}
+    comparison, notes = None, list(stack.notes)
+    if bitext:
+        text = compared_text(bitext, size=cka_batch or 0, shifted=cka_shifted)
+        encoding = encode_written_specials if cka_specials else encode
+        gaussian_cka = partial(cka_rbf_of_pairs, batches=BATCHES)
+        second = {cka_condition: (encoding, partial(gaussian_cka, shifted=cka_shifted, size=cka_batch))}
+        comparison = LanguageComparison(text, {"": (encode, gaussian_cka), **(second if cka_condition else {})})
+        no_source = f"the parallel text has no {sets.source}, so no language is compared with the source language"
+        notes += [no_source] if sets.source not in text.languages else []
+    inputs = TransferInputs(
+        stack=stack,
+        own_models=own_models,
+        sets=sets,
+        switching=switching,
+        length=min(stack.max_length, length or sets.task.length),
+        comparison=comparison,
+        dtype=torch.bfloat16 if half else None,
+        base={"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source},
+    )
+    options = TransferOptions(
+        plans=chosen_plans,
+        seeds=range(seed, seed + seeds),
+        rates=rates,
+        epochs=epochs,
+        batch=batch,
+        warm_up=warm_up,
+        optimisation=Optimisation(0.0, 0, decay, weight_decay, clip, *FINE_TUNING),
+        probe=probe,
+        frozen_dropout=frozen_dropout,
+        cache=cache,
+        save_models=save_models,
+        checkpoint=checkpoint,
+    )
+    rows = partial(_rows_of_run, inputs, options)
+    return recipe.Work(recipe.model_name(model), rows, inputs.hashes, notes, stack.last)
 
 
 def rate_list(given: str | float) -> list[float]:
@@ -246,79 +184,12 @@ def rate_list(given: str | float) -> list[float]:
     return rates
 
 
-@dataclass
-class FrozenStates:
-    """Hidden states of frozen layers, computed once for consecutive training runs that freeze the same layers.
-
-    States of the training text are kept in memory or in a file, but not at all if `training` is false, since dropout
-    changes them in every step, or code-switching in every epoch. States of scored sets are kept if memory suffices;
-    otherwise they are computed at every evaluation. For a language with its own model they are always kept, and are
-    states of that model, even if only its embeddings are frozen.
-
-    items: the training items, then those of every scored set. own_models: for each of these the model of its language,
-    None if that is the trained one. folder: for files. cache: whether states of the trained model are kept at all.
-    dtype: of autocast.
-    """
-
-    items: Sequence[Items]
-    own_models: Sequence[Stack | None]
-    folder: Path
-    cache: bool
-    training: bool
-    dtype: torch.dtype | None
-    _last: tuple[str, list[Prefix | None]] = "", []
-
-    def below(self, stack: Stack, plan: Plan, *, step: int, epoch: int, seed: int) -> list[Prefix | None]:
-        """States of the highest layer that is frozen up to `step`, for each of `items`; None if they are not kept.
-
-        stack: the model with the plan's reinitialised blocks. If it has no frozen block, caching would save nothing.
-        """
-        cut = frozen_at(plan, step, depth=stack.last, epoch=epoch)
-        fresh = [block for block in plan.reinit if block <= cut]
-        drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
-        if (name := f"cut-{cut}{drawn}") != self._last[0]:
-            self._last = "", []  # frees the memory before the next states are computed
-            prefixes: list[Prefix | None] = []
-            for number, (items, own) in enumerate(zip(self.items, self.own_models, strict=True)):
-                prefix = None
-                if own is not None:
-                    prefix = read_prefix(own, items, cut, dtype=self.dtype) if cut >= 0 else None
-                elif (
-                    self.cache
-                    and stack.family.cuts
-                    and cut >= 1
-                    and (home_of(stack, items, self.dtype) if number else self.training)
-                ):
-                    file = None if number else self.folder / f"{name}.states"
-                    prefix = read_prefix(stack, items, cut, file=file, dtype=self.dtype)
-                prefixes.append(prefix)
-            self._last = name, prefixes
-        return self._last[1]
-
-
-def save_task_model(model: TaskModel, folder: Path) -> None:
-    """Save the model in `from_pretrained` format, and in the same folder its head, its task and the task's labels."""
-    with quietly():
-        merged(model.stack.model).save_pretrained(folder)
-    model.stack.tokenizer.save_pretrained(folder)
-    head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
-    save_file(head, folder / "head.safetensors")
-    facts = {"task": model.task.name, "labels": model.labels}
-    write_text(folder / "task.json", json.dumps(facts, indent=2) + "\n")
-
-
-# --- target languages with their own models --------------------------------------------------------------------------
-
-
-def _read_target_models(
-    given: Any, sets: TaskSets, stack: Stack, *, plans: Sequence[Plan], half: bool
-) -> dict[str, Stack]:
+def _read_target_models(given: Any, sets: TaskSets, stack: Stack, *, plans: Sequence[Plan]) -> dict[str, Stack]:
     """Load the models of target languages, `LANG=FOLDER` or folders by language, which must fit that of the source.
 
     A model that was pretrained with `--separate`, or with a vocabulary for each language, has one folder per language.
     That of the source, `stack`, is trained. A target is tested with its own tokenizer and, of the layers that the plan
-    freezes, its own embeddings and blocks; the layers above and the head are the trained ones (Conneau, Wu et al. 2020,
-    Table 1). half: whether they compute in bfloat16, in which a GPU runs sentences packed.
+    freezes, its own embeddings and blocks; above them are the trained ones (Conneau, Wu et al. 2020, Table 1).
     """
     own_models: dict[str, Stack] = {}
     for language, folders in recipe.language_entries(given, "target-models"):
@@ -333,7 +204,7 @@ def _read_target_models(
                 f"{option}: {own.name} is {own.width} wide with {own.last} layers and {stack.name} {stack.width} "
                 f"wide with {stack.last}; give models of one kind, width and depth, whose layers can be combined"
             )
-        own_models[language] = replace(own, pack=half) if stack.device.type == "cuda" else own
+        own_models[language] = replace(own, pack=stack.pack)
     # Layers of the target's model must stay as they were pretrained, and trained embeddings must fit its token ids.
     for plan in plans:
         frozen = frozen_at(plan, 0, depth=stack.last, epoch=1)
@@ -352,14 +223,6 @@ def _read_target_models(
     return own_models
 
 
-# --- comparison of languages before and after training (Muller et al. 2021) ------------------------------------------
-
-BATCHES = 4  # number of batches of sentences over which Gaussian CKA is averaged
-
-Ways = Mapping[str, tuple[Callable[..., TokenBatch], Mapping[str, Any]]]
-"""By the condition of rows of Gaussian CKA: the function that encodes text, and arguments of `cka_rbf_of_pairs`."""
-
-
 def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool) -> Bitext:
     """The text of --bitext, which must be a single one with enough sentences for batches of this size."""
     text, *more = bitexts_of(given)
@@ -370,14 +233,187 @@ def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool)
     return text
 
 
-def sentence_states(stack: Stack, text: Bitext, ways: Ways, *, dtype: torch.dtype | None) -> dict[str, Tensor]:
-    """Sentence vectors by condition of `ways`: (layers, languages, sentences, width), float32, on the stack's device.
+@dataclass(frozen=True)
+class LanguageComparison:
+    """How languages are compared on a parallel text, before and after training.
+
+    readings: by the condition of rows, the function that encodes text, and the one that computes Gaussian CKA. start:
+    `sentence_states` of the model before training; None until they are computed.
+    """
+
+    text: Bitext
+    readings: Mapping[str, tuple[Callable[..., TokenBatch], Callable[..., list[Interval]]]]
+    start: Mapping[str, Tensor] | None = None
+
+
+@dataclass(frozen=True)
+class TransferInputs:
+    """The model, the examples and the parallel text of a run.
+
+    stack: the model before training, of which every training changes a copy. own_models: by language, models of target
+    languages that have one of their own. sets: the examples. switching: how those for training are code-switched.
+    length: maximum tokens of an example. comparison: None without parallel text. dtype: of autocast, None to compute in
+    that of the weights. base: coordinates that every row has.
+    """
+
+    stack: Stack
+    own_models: Mapping[str, Stack]
+    sets: TaskSets
+    switching: Switching
+    length: int
+    comparison: LanguageComparison | None
+    dtype: torch.dtype | None
+    base: Row
+
+    @property
+    def hashes(self) -> dict[str, Any]:
+        """Hashes of the model and the examples, and of the optional inputs as far as they are given."""
+        hashes = {
+            "model": self.stack.fingerprint,
+            "data": self.sets.hashes,
+            "own": {language: own.fingerprint for language, own in self.own_models.items()},
+            "dictionaries": {f"{part.target} {part.name}": part.fingerprint for part in self.switching.lexicons},
+            "parallel text": "" if self.comparison is None else self.comparison.text.fingerprint,
+        }
+        return {name: digest for name, digest in hashes.items() if digest}
+
+
+@dataclass(frozen=True)
+class TransferOptions:
+    """How the models of a run are trained: with each plan, seed and peak learning rate.
+
+    epochs: passes over the training examples. batch: examples in a batch. warm_up: share of the updates. optimisation:
+    what trainings have in common; `rate` and `warm_up` are set for each. probe: updates between evaluations, None for
+    one epoch. frozen_dropout: whether frozen layers keep their dropout. cache: whether states of frozen layers are
+    computed once and kept. save_models: whether best models are saved. checkpoint: updates between checkpoints.
+    """
+
+    plans: Sequence[Plan]
+    seeds: Sequence[int]
+    rates: Sequence[float]
+    epochs: int
+    batch: int
+    warm_up: float
+    optimisation: Optimisation
+    probe: int | None
+    frozen_dropout: bool
+    cache: bool
+    save_models: bool
+    checkpoint: int
+
+
+@dataclass(frozen=True)
+class PlannedTraining:
+    """One training of a run: a plan with a seed and a learning rate.
+
+    settings: seed, number of updates and optimiser. folder: for checkpoints, the counts of every score and, with
+    --save-models, the best model. coordinates: columns that all its rows share.
+    """
+
+    plan: Plan
+    settings: Settings
+    folder: Path
+    coordinates: Row
+
+
+def _rows_of_run(inputs: TransferInputs, options: TransferOptions, run: Run) -> Iterator[Sequence[Row]]:
+    """Rows of the model before training, then of each plan: its trainings, the selected models, means over seeds."""
+    sets, stack, switching = inputs.sets, inputs.stack, inputs.switching
+    tokenizers = [inputs.own_models.get(task_set.language, stack).tokenizer for task_set in sets.all]
+    items, notes = task_sets.tokenise_sets(sets, tokenizers, switching, length=inputs.length, causal=stack.causal)
+    for note in notes:
+        run.note(note)
+    own = [None, *(inputs.own_models.get(task_set.language) for task_set in sets.scored)]
+    constant = not options.frozen_dropout and not switching  # the training text has the same states in every epoch
+    frozen = FrozenStates(items, own, run.scratch, cache=options.cache, training=constant, dtype=inputs.dtype)
+    if inputs.comparison is not None:
+        start = sentence_states(stack, inputs.comparison, dtype=inputs.dtype)
+        yield compare_languages(start, inputs.comparison, {**inputs.base, "plan": UNTUNED})
+        inputs = replace(inputs, comparison=replace(inputs.comparison, start=start))
+    yield task_sets.skipped_rows(sets, inputs.base)
+    epoch = steps_in_epoch(items[0], options.batch)
+    steps, evaluations = options.epochs * epoch, ceil(options.epochs * epoch / (options.probe or epoch))
+    numbers, total = itertools.count(1), len(options.plans) * len(options.seeds) * len(options.rates)
+    for plan in options.plans:
+        results: list[Row] = []
+        for seed in options.seeds:
+            models: list[ScoredModel] = []
+            about = {**inputs.base, "plan": str(plan), "condition": switching.condition, "seed": seed}
+            for rate in options.rates:
+                coordinates = {**about, "settings": settings_text({"rate": rate} if len(options.rates) > 1 else {})}
+                optimisation = replace(options.optimisation, rate=rate, warm_up=round(options.warm_up * steps))
+                settings = Settings(steps, seed, optimisation, max(1, steps // 50), half=inputs.dtype is not None)
+                folder = run.folder / "checkpoints" / training_folder(coordinates)
+                planned = PlannedTraining(plan, settings, folder, coordinates)
+                stage = f"training {training_name(coordinates)}, seed {seed} ({next(numbers)} of {total})"
+                yield from named(stage, _rows_of_training(inputs, options, planned, frozen=frozen))
+                models += scored_models(folder, rate, number=evaluations)
+            selected = result_rows(models, sets, about)
+            results += selected
+            yield selected
+        yield mean_rows(results)
+
+
+def _rows_of_training(
+    inputs: TransferInputs, options: TransferOptions, planned: PlannedTraining, *, frozen: FrozenStates
+) -> Iterator[Sequence[Row]]:
+    """The rows of one training, from its start or its last checkpoint; none if it is finished."""
+    if finished(planned.folder):
+        return
+    sets, stack, plan, settings = inputs.sets, inputs.stack, planned.plan, planned.settings
+    (train_items, *scored_items), seed = frozen.items, settings.seed
+    epoch = steps_in_epoch(train_items, options.batch)
+    copied = replace(stack, model=copy.deepcopy(stack.model))
+    tuned = TaskModel(copied, sets.task, sets.labels, seed=seed, dropout=options.frozen_dropout, half=settings.half)
+    before_update = apply_plan(tuned.stack, plan, epoch=epoch, seed=seed, hold=tuned.hold)
+    prefix, *prefixes = frozen.below(tuned.eval_stack, plan, step=settings.steps - 1, epoch=epoch, seed=seed)
+    changing = None
+    if inputs.switching:  # the items differ between epochs
+        switched = partial(task_sets.switched_items, sets, train_items, inputs.switching, seed)
+        changing = partial(switched, tokenizer=stack.tokenizer, length=inputs.length, causal=stack.causal)
+    objective = task_objective(tuned, train_items, batch=options.batch, seed=seed, prefix=prefix, changing=changing)
+    training = Training(tuned, objective, settings, join(tuned.stack.device))
+    score = partial(score_sets, tuned, sets.scored, scored_items, prefixes=prefixes, dtype=inputs.dtype)
+    export = partial(save_task_model, tuned) if options.save_models else lambda _: None
+    dev_score = select_by(sets.task.main, target=sets.source, data=sets.dev[sets.source].name)
+    yield from training_options.training_rows(
+        training,
+        planned.coordinates,
+        loss={"data": "train", "unit": "answer"},
+        checkpoints=Checkpoints(planned.folder, export, options.checkpoint),
+        probes=[score_probe(training, sets, score, folder=planned.folder, every=options.probe or epoch)],
+        plan=before_update,
+        selection=dev_score if options.save_models else None,
+    )
+    if inputs.comparison is not None:
+        with listening(silent):
+            now = sentence_states(tuned.eval_stack, inputs.comparison, dtype=inputs.dtype)
+        yield compare_languages(now, inputs.comparison, planned.coordinates)
+    finish(planned.folder)
+
+
+def save_task_model(model: TaskModel, folder: Path) -> None:
+    """Save the model in `from_pretrained` format, and in the same folder its head, its task and the task's labels."""
+    with quietly():
+        merged(model.stack.model).save_pretrained(folder)
+    model.stack.tokenizer.save_pretrained(folder)
+    head = {name: weight.detach().cpu().contiguous() for name, weight in model.head.state_dict().items()}
+    save_file(head, folder / "head.safetensors")
+    facts = {"task": model.task.name, "labels": model.labels}
+    write_text(folder / "task.json", json.dumps(facts, indent=2) + "\n")
+
+
+# --- comparison of languages before and after training (Muller et al. 2021) ------------------------------------------
+
+
+def sentence_states(stack: Stack, comparison: LanguageComparison, *, dtype: torch.dtype | None) -> dict[str, Tensor]:
+    """Sentence vectors by condition: (layers, languages, sentences, width), float32, on the stack's device.
 
     The sentences are in a seeded random order. dtype: of autocast, None to compute in that of the weights.
     """
+    text, vectors = comparison.text, dict[Any, Tensor]()
     order = np.random.default_rng(seed_of(0, "parallel text")).permutation(text.rows).tolist()
-    vectors: dict[Any, Tensor] = {}
-    for encoding in dict.fromkeys(encoding for encoding, _ in ways.values()):
+    for encoding in dict.fromkeys(encoding for encoding, _ in comparison.readings.values()):
         sides = []
         for corpus in text:
             with arithmetic(stack.device, dtype), listening(silent):
@@ -385,18 +421,10 @@ def sentence_states(stack: Stack, text: Bitext, ways: Ways, *, dtype: torch.dtyp
                 sides.append(torch.cat([chunk.values["sentence"] for chunk in chunks], dim=1))
             progress("comparing languages", len(sides), len(text.languages))
         vectors[encoding] = torch.stack(sides, dim=1)
-    return {condition: vectors[encoding] for condition, (encoding, _) in ways.items()}
+    return {condition: vectors[encoding] for condition, (encoding, _) in comparison.readings.items()}
 
 
-def compare_languages(
-    now: Mapping[str, Tensor],
-    coordinates: Row,
-    *,
-    text: Bitext,
-    ways: Ways,
-    source: str,
-    start: Mapping[str, Tensor] | None = None,
-) -> list[Row]:
+def compare_languages(now: Mapping[str, Tensor], comparison: LanguageComparison, coordinates: Row) -> list[Row]:
     """Rows of CKA between languages, models and layers, at every layer of a model.
 
     The vector of a sentence is the mean of its subwords without special tokens. Three comparisons use parallel text:
@@ -406,30 +434,28 @@ def compare_languages(
         layer k with layer k - 1    same language in one model       what does a block change?
 
     Each gives debiased linear CKA with its interval and floor, and CKA with Gaussian kernels over four batches of a
-    quarter of the sentences, as in the paper. Every further condition of `ways` gives Gaussian CKA computed in its way.
-
-    now, start: `sentence_states` of the model, and of the model before any training, None if that is `now`.
+    quarter of the sentences, as in the paper. Every further condition gives Gaussian CKA of its own reading.
+    now: `sentence_states` of the model.
     """
+    text, start, source = comparison.text, comparison.start, coordinates["source"]
     about = {**coordinates, "data": text.name or "parallel text", "unit": "sentence"}
     languages, rows = text.languages, list[Row]()
-    for condition, (_, batching) in ways.items():
+    for condition, (_, gaussian_cka) in comparison.readings.items():
         about |= {"condition": condition} if condition else {}
         for layer, states in enumerate(now[condition]):
-            others: list[tuple[Tensor, dict[str, Any]]] = []
-            if layer:
-                others.append((now[condition][layer - 1], {"other_layer": layer - 1}))
-            if start:
-                others.append((start[condition][layer], {"other_layer": layer, "other_model": START}))
-            pairs: dict[tuple[int, int], dict[str, Any]] = {}  # coordinates of rows, by indices of two sides
-            for number, language in enumerate(languages) if source in languages else ():
-                if language != source:
+            others: list[tuple[Tensor, Row]] = []
+            others += [(now[condition][layer - 1], {"other_layer": layer - 1})] if layer else []
+            others += [(start[condition][layer], {"other_layer": layer, "other_model": START})] if start else []
+            pairs: dict[tuple[int, int], Row] = {}  # coordinates of rows, by indices of two sides
+            for number, language in enumerate(languages):
+                if source in languages and language != source:
                     pairs[languages.index(source), number] = {"target": language}
             for number, language in enumerate(languages):
                 for position, (_, where) in enumerate(others, 1):
                     pairs[number, len(languages) * position + number] = {"target": language, **where}
             sides = torch.cat([states, *(side for side, _ in others)])  # (sides, sentences, width)
             estimates = {} if condition else {"cka": cka_of_pairs(sides, list(pairs))}
-            estimates["cka_rbf"] = cka_rbf_of_pairs(sides, list(pairs), batches=BATCHES, **batching)
+            estimates["cka_rbf"] = gaussian_cka(sides, list(pairs))
             for measure, values in estimates.items():
                 for cka, where in zip(values, pairs.values(), strict=True):
                     rows.append(row(measure, cka, **about, layer=layer, **where))

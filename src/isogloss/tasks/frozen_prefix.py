@@ -5,6 +5,9 @@ for every learning rate and every seed. They are kept in memory (the GPU's, if t
 are the input instead of the text, so that only the blocks above are run. Their size in bfloat16 or float32:
 
     bytes = tokens x width x 2 or 4
+
+A `Prefix` holds the states of one set of items. `FrozenStates` computes those of all sets of a run, and keeps them for
+the next training that freezes the same layers.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +25,7 @@ from isogloss.stack.stack import Stack, measuring
 from isogloss.tasks.task import Items
 from isogloss.text.batches import batch_tokens, group
 from isogloss.training.mixed_precision import arithmetic
+from isogloss.training.plans import Plan, frozen_at
 
 SHARE = 0.5  # maximum share of the free memory that one prefix may take
 
@@ -96,3 +100,51 @@ def free_bytes(device: torch.device) -> float:
     if device.type == "cpu":
         return float(psutil.virtual_memory().available)
     return float(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 0.0
+
+
+@dataclass
+class FrozenStates:
+    """States of all sets of a run, computed once for consecutive training runs that freeze the same layers.
+
+    States of the training text are kept in memory or in a file, but not at all if `training` is false, since dropout
+    changes them in every step, or code-switching in every epoch. States of scored sets are kept if memory suffices;
+    otherwise they are computed at every evaluation. For a language with its own model they are always kept, and are
+    states of that model, even if only its embeddings are frozen.
+
+    items: the training items, then those of every scored set. own_models: for each of these the model of its language,
+    None if that is the trained one. folder: for files. cache: whether states of the trained model are kept at all.
+    dtype: of autocast.
+    """
+
+    items: Sequence[Items]
+    own_models: Sequence[Stack | None]
+    folder: Path
+    cache: bool
+    training: bool
+    dtype: torch.dtype | None
+    _last: tuple[str, list[Prefix | None]] = "", []
+
+    def below(self, stack: Stack, plan: Plan, *, step: int, epoch: int, seed: int) -> list[Prefix | None]:
+        """States of the highest layer that is frozen up to `step`, for each of `items`; None if they are not kept.
+
+        stack: the model with the plan's reinitialised blocks.
+        """
+        cut = frozen_at(plan, step, depth=stack.last, epoch=epoch)
+        fresh = [block for block in plan.reinit if block <= cut]
+        drawn = f"-{plan.initialiser}-{'-'.join(map(str, fresh))}-seed-{seed}" if fresh else ""
+        if (name := f"cut-{cut}{drawn}") != self._last[0]:
+            self._last = "", []  # frees the memory before the next states are computed
+            self._last = name, [self._read(number, stack, cut, name=name) for number in range(len(self.items))]
+        return self._last[1]
+
+    def _read(self, number: int, stack: Stack, cut: int, *, name: str) -> Prefix | None:
+        """States of `items[number]`; number 0 is the training text, whose states may be kept in a file of this name."""
+        items, own = self.items[number], self.own_models[number]
+        if own is not None:
+            return read_prefix(own, items, cut, dtype=self.dtype) if cut >= 0 else None
+        if not (self.cache and stack.family.cuts and cut >= 1):  # without a frozen block, nothing would be saved
+            return None
+        if number == 0:
+            file = self.folder / f"{name}.states"
+            return read_prefix(stack, items, cut, file=file, dtype=self.dtype) if self.training else None
+        return read_prefix(stack, items, cut, dtype=self.dtype) if home_of(stack, items, self.dtype) else None
