@@ -12,8 +12,8 @@ from those before it, a masked LM predicts masked tokens; everything else is the
 """
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -43,8 +43,8 @@ from isogloss.training.language_modelling import sentence_modelling
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models, steps_in_epoch
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.probes import Probe, retrieval_probe
-from isogloss.training.stopping import balance_of, select_by, stop_after
+from isogloss.training.probes import Probe, Reading, retrieval_probe
+from isogloss.training.stopping import Choice, Rule, balance_of, select_by, stop_after
 
 FIRST_BATCH = 16  # sentences in the batch on which Hussain & Dudev (2020) measure distances
 EVERY_DISTANCE: tuple[Distance, ...] = ("l2", "cosine", "cka", "procrustes")
@@ -108,171 +108,110 @@ def drift(
     weighs = "--stop balance weighs the target against other languages; give them with --others"
     require(watched or stop != "balance", weighs)
     parallel = training_options.parallel_texts(bitext, languages)
-    source, stack = load_trainable(model, revision, device=hardware)
-    depth, epoch = stack.cuts[-1], steps_in_epoch(train, batch)
+    _, stack = load_trainable(model, revision, device=hardware)
+    epoch = steps_in_epoch(train, batch)
     for plan in chosen:
-        frozen_at(plan, 0, depth=depth, epoch=epoch)  # refuses a plan for a deeper model
-    native_model, native_stack = (None, None) if native is None else load_trainable(native, device=stack.device)
-    if native_stack is not None:
-        other_kind = (
-            f"the native model {native} and {stack.name} are not both decoders; their perplexities differ in kind"
-        )
-        require(native_stack.causal == stack.causal, other_kind)
-    if native_stack is not None and native_stack.cuts != stack.cuts:
-        raise InputError(
-            f"the native model {native} has {native_stack.cuts[-1]} layers and {stack.name} has {depth}; layers are "
-            "compared one by one, so choose one of the same depth"
-        )
+        frozen_at(plan, 0, depth=stack.last, epoch=epoch)  # refuses a plan for a deeper model
     name, native_name = model_names(model, native)
+    natives = {} if native is None else {native_name: load_native(native, stack)}
     steps, half = epochs * epoch, training_options.half_precision(dtype, hardware)
-    report, far = probe or steps, distance or steps
+    drawn_from = seed if sample_seed is None else sample_seed
+    perplexity = partial(
+        perplexity_probe,
+        target=train.language,
+        seed=drawn_from,
+        device=hardware,
+        dtype=torch.bfloat16 if half else None,
+        limit=read_first,
+        attend_padding=attend_padding,
+    )
+    sample = partial(sample_vectors, seed=drawn_from, by_position=by_position, attend_padding=attend_padding)
+    sample_words = partial(word_samples, validation=validation, words=words, attention=attention, sample=sample)
+    reading = DriftReading(
+        perplexity=perplexity,
+        redraw=redraw_masks,
+        sample_words=sample_words,
+        natives=natives,
+        parallel=parallel,
+        every=distance or steps,
+    )
     schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
-    selection = select_by("perplexity", target=languages[0], data="validation", unit="token")
+    selection = select_by("perplexity", target=train.language, data="validation", unit="token")
     if stop == "balance":
         selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
-    rule = None if stop == "never" else stop_after(selection, patience)
-    best_by = replace(selection, higher=not selection.higher) if keep_worst else selection
-    drawn_from = seed if sample_seed is None else sample_seed
-    masking = masking_of(stack.tokenizer, causal=stack.causal)
-    reading: dict[str, Any] = {"target": languages[0], "seed": drawn_from, "masking": masking}
-    reading |= {"device": hardware, "dtype": torch.bfloat16 if half else None, "attend_padding": attend_padding}
-    sampling: dict[str, Any] = {"validation": validation, "words": words, "attention": attention, "seed": drawn_from}
-    sampling |= {"by_position": by_position, "attend_padding": by_position and attend_padding}
-
-    def rows(run: Run) -> Iterator[Sequence[Row]]:
-        texts = tokenise_corpora(stack, corpora)
-        cut = [
-            f"{own.shortened:,} of {len(own):,} sentences of {own.name} ({own.language}) were cut to the model's length"
-            for own in texts
-            if own.shortened
-        ]
-        unknown = recipe.unknown_notes(stack.tokenizer, (train, *watched))
-        for sentence in (*cut, *unknown, *overlap_notes(train, parallel)):
-            run.note(sentence)
-        # Measured now and yielded last: an error before the first row leaves no run folder behind.
-        progress("measuring before training", 0, 1)
-        test: Callable[..., Probe] = partial(perplexity_probe, corpora=texts[2:3], every=1, **reading)
-        readings = [{"model": name, **each} for each in test(source).take()]
-        natives: dict[str, list[Sample]] = {}  # references for distances besides the model before fine-tuning
-        if native_stack is not None:
-            with listening(silent):
-                own = tokenise_corpora(native_stack, corpora[1:3])
-            native_masking = masking_of(native_stack.tokenizer, causal=native_stack.causal)
-            tested = test(native_model, corpora=own, masking=native_masking).take()
-            readings += [{"model": native_name, **each} for each in tested]
-            natives[native_name] = word_samples(native_stack, **sampling)
-        untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
-        progress("measuring before training", 1, 1)
-
-        def probes(training: Training, tuned: Stack) -> Iterator[Probe]:
-            """The probes of one training: perplexity with the loss; distances and retrieval less often.
-
-            They are created before a checkpoint is restored, so that distances to the start are always to step 0.
-            """
-            redraw = (lambda: seed_of(training.settings.seed, "redrawn", training.step)) if redraw_masks else None
-            taken: dict[str, Any] = {"every": report, "limit": read_first, "redraw": redraw, **reading}
-            yield perplexity_probe(training.model, [texts[1], *texts[3:]], **taken)
-            references = {START: word_samples(tuned, **sampling), **natives}
-            for samples in zip(*references.values(), strict=True):
-                for other, sample in zip(references, samples, strict=True):
-                    # The first sentences, as in the paper, have too few words for CKA and Procrustes.
-                    measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
-                    yield distance_probe(tuned, sample, every=far, other=other, measures=measures)
-            if parallel:
-                yield retrieval_probe(lambda _: tuned, parallel, every=far)
-
-        def tune(plan: Plan, coordinates: Row) -> Iterator[list[Row]]:
-            """The rows of one training; none if it was finished earlier."""
-            number, title = coordinates["seed"], training_name(coordinates)
-            folder = run.folder / "checkpoints" / training_folder(coordinates)
-            if finished(folder):
-                return
-            tuned = copy.deepcopy(source)
-            tuned_stack = replace(stack, model=tuned.base_model, language_model=tuned)
-            if not dropout:
-                without_dropout(tuned)
-            settings = Settings(steps, number, schedule, report, half=half)
-            planned = apply_plan(tuned_stack, plan, epoch=epoch, seed=number)
-            padding: dict[str, Any] = {"batch": batch, "attend_padding": attend_padding}
-            training = sentence_training(tuned, tuned_stack, texts[0], settings, **padding)
-            taken = list(probes(training, tuned_stack))
-            for note in dict.fromkeys(note for reader in taken for note in reader.notes):
-                run.note(note)
-            export = partial(save_language_model, tuned, tuned_stack.tokenizer)
-            if save_every is not None:
-                about = {"model": str(model), "plan": title, "seed": number}
-                models = run.folder / "models" / folder.name
-                taken.append(saved_models(training, models, export, every=save_every, about=about))
-            how: dict[str, Any] = {"checkpoints": Checkpoints(folder, export, checkpoint), "probes": taken}
-            how |= {"loss": {"data": "train"}, "plan": planned, "selection": best_by, "stop": rule}
-            yield from training_options.training_rows(training, coordinates, **how)
-            if training.stopped:
-                run.note(f"{title}, seed {number}: stopped at step {training.step}, {training.stopped}")
-            if training.best_weights is None:
-                raise InputError(f"{title}, seed {number}: no perplexity was a number; take another model or --dtype")
-            put_weights(tuned, training.best_weights)
-            yield [row(**{**each, **coordinates, "step": training.best_step}) for each in test(tuned).take()]
-            finish(folder)
-
-        trainings = list(product(chosen, range(seed, seed + seeds)))
-        for position, (plan, number) in enumerate(trainings, 1):
-            coordinates = {"model": name, "plan": str(plan), "condition": condition, "seed": number}
-            stage = f"tuning {training_name(coordinates)}, seed {number} ({position} of {len(trainings)})"
-            yield from named(stage, tune(plan, coordinates))
-        yield untuned
-        yield from curve_rows(run, languages[0], model=name)
-
-    parts = ("train", "validation", "test", *languages[1:])
-    hashes: dict[str, Any] = {"model": fingerprint(source, stack)}
-    hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
-    hashes |= {} if native_stack is None else {"native": fingerprint(native_model, native_stack)}
-    hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-    return recipe.Work(name, rows, hashes, list(stack.notes), depth=depth)
-
-
-def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
-    """The names of the two models in rows: that of the folder or file, preceded by its parents if both are equal."""
-    for levels in (1, 2, 3):
-        name, native_name = (
-            "/".join(path.absolute().parts[-levels:]) if path.exists() else str(path)
-            for path in (Path(model), Path(native or ""))
+    trainings = [
+        PlannedTraining(
+            plan,
+            Settings(steps, number, schedule, probe or steps, half=half),
+            coordinates={"model": name, "plan": str(plan), "condition": condition, "seed": number},
+            batch=batch,
+            dropout=dropout,
+            attend_padding=attend_padding,
+            selection=replace(selection, higher=not selection.higher) if keep_worst else selection,
+            stop=None if stop == "never" else stop_after(selection, patience),
+            checkpoint=checkpoint,
+            save_every=save_every,
         )
-        if name != native_name:
-            break
-    return name, native_name
+        for plan, number in product(chosen, range(seed, seed + seeds))
+    ]
+    parts = ("train", "validation", "test", *languages[1:])
+    hashes: dict[str, Any] = {"model": fingerprint(stack.language_model, stack)}
+    hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
+    for native_stack in natives.values():
+        hashes["native"] = fingerprint(native_stack.language_model, native_stack)
+    hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
+    rows = partial(_rows_of_drift, stack, corpora, trainings, reading)
+    return recipe.Work(name, rows, hashes, list(stack.notes), depth=stack.last)
 
 
-# --- one training ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class DriftReading:
+    """How perplexity, distances and retrieval are measured.
 
-
-def sentence_training(
-    model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
-) -> Training:
-    """The training of a model on sentences, several of them packed into a row if the model allows it.
-
-    Packing means less padding and few tensor shapes, so that updates on a GPU can be replayed as CUDA graphs.
+    perplexity: `perplexity_probe`, called with a model, texts, `every` and `masking`. redraw: whether each reading
+    during training draws new masks. sample_words: `word_samples`, called with a stack. natives: the native model, if
+    there is one, by its name in rows; distances to it are measured too. parallel: text for retrieval. every: updates
+    between readings of distances and retrieval.
     """
-    table = stack.tables and not attend_padding
-    how: dict[str, Any] = {"attend_padding": attend_padding, "table": table}
-    how["masking"] = masking_of(stack.tokenizer, causal=stack.causal)
-    objective = sentence_modelling(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
-    return Training(model, objective, settings, join(stack.device))
+
+    perplexity: Callable[..., Probe]
+    redraw: bool
+    sample_words: Callable[[Stack], list[Sample]]
+    natives: Mapping[str, Stack]
+    parallel: Sequence[Bitext]
+    every: int
 
 
-def word_samples(stack: Stack, *, validation: Corpus, words: int, attention: bool, **how: Any) -> list[Sample]:
-    """A stack's vectors of two samples of words: words of the validation text, and those of its first sentences.
+@dataclass(frozen=True)
+class PlannedTraining:
+    """One training: a plan, run with one seed.
 
-    words: size of the first sample. attention: whether to read the attention output of each layer, besides the hidden
-    states. how: further arguments of `sample_vectors`.
+    plan: which layers are trained, and when. settings: the seed, the number of updates, their schedule and precision,
+    and how often loss and perplexity are read. coordinates: model, plan, condition and seed, which all its rows have.
+    batch: sentences in a batch. dropout: whether the model's dropout is kept. attend_padding: whether padding is read
+    as text. selection: the reading by which the best model is chosen. stop: the rule that may end the training early,
+    None for never. checkpoint: updates between checkpoints. save_every: updates between models that are saved besides
+    the best one, None for none.
     """
-    first = validation.sentences[:FIRST_BATCH]
-    batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
-    parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
-    samples = product(((validation, words), (batch, None)), parts)
-    return [sample_vectors(stack, corpus, words=count, part=part, **how) for (corpus, count), part in samples]
+
+    plan: Plan
+    settings: Settings
+    coordinates: Row
+    batch: int
+    dropout: bool
+    attend_padding: bool
+    selection: Choice
+    stop: Rule | None
+    checkpoint: int
+    save_every: int | None
+
+    @property
+    def title(self) -> str:
+        """Its name in notes and messages."""
+        return f"{training_name(self.coordinates)}, seed {self.settings.seed}"
 
 
-# --- text ------------------------------------------------------------------------------------------------------------
+# --- text and models -------------------------------------------------------------------------------------------------
 
 
 def read_corpora(
@@ -336,6 +275,76 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
     return test, validation, train
 
 
+def load_native(native: str, stack: Stack) -> Stack:
+    """Load the native model, which must be of the same kind and depth as the model to be tuned, on the same device."""
+    _, loaded = load_trainable(native, device=stack.device)
+    kinds = f"the native model {native} and {stack.name} are not both decoders; their perplexities differ in kind"
+    require(loaded.causal == stack.causal, kinds)
+    depths = f"the native model {native} has {loaded.last} layers and {stack.name} has {stack.last}"
+    require(loaded.cuts == stack.cuts, f"{depths}; layers are compared one by one, so choose one of the same depth")
+    return loaded
+
+
+def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
+    """The names of the two models in rows: that of the folder or file, preceded by its parents if both are equal."""
+    for levels in (1, 2, 3):
+        name, native_name = (
+            "/".join(path.absolute().parts[-levels:]) if path.exists() else str(path)
+            for path in (Path(model), Path(native or ""))
+        )
+        if name != native_name:
+            break
+    return name, native_name
+
+
+# --- all trainings ---------------------------------------------------------------------------------------------------
+
+
+def _rows_of_drift(
+    stack: Stack, corpora: list[Corpus], trainings: list[PlannedTraining], reading: DriftReading, run: Run
+) -> Iterator[Sequence[Row]]:
+    """The rows of all trainings, of the models before training, and of the finished curves.
+
+    stack: the model to be tuned. corpora: the text, as returned by `read_corpora`.
+    """
+    train, validation, test, *watched = corpora
+    texts = tokenise_corpora(stack, corpora)
+    cut = [
+        f"{own.shortened:,} of {len(own):,} sentences of {own.name} ({own.language}) were cut to the model's length"
+        for own in texts
+        if own.shortened
+    ]
+    unknown = recipe.unknown_notes(stack.tokenizer, (train, *watched))
+    for sentence in (*cut, *unknown, *overlap_notes(train, reading.parallel)):
+        run.note(sentence)
+    # Measured now and yielded last: an error before the first row leaves no run folder behind.
+    progress("measuring before training", 0, 1)
+    name, seed = trainings[0].coordinates["model"], trainings[0].settings.seed
+    readings = [{"model": name, **each} for each in measure_perplexity(stack, texts[2:3], reading)]
+    references: dict[str, list[Sample]] = {}
+    for native_name, native in reading.natives.items():
+        with listening(silent):
+            own = tokenise_corpora(native, [validation, test])
+        readings += [{"model": native_name, **each} for each in measure_perplexity(native, own, reading)]
+        references[native_name] = reading.sample_words(native)
+    untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
+    start = DriftStart(stack, texts, references)
+    progress("measuring before training", 1, 1)
+    for position, planned in enumerate(trainings, 1):
+        stage = f"tuning {planned.title} ({position} of {len(trainings)})"
+        yield from named(stage, _rows_of_training(start, planned, reading, run))
+    yield untuned
+    yield from curve_rows(run, train.language, model=name)
+
+
+def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]:
+    """Tokenise every corpus; one without any token that can be predicted is refused."""
+    texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
+    for text in texts:
+        masking_of(stack.tokenizer, causal=stack.causal).count(text)  # raises if there is none
+    return texts
+
+
 def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
     """Notes on parallel texts that contain training sentences: retrieval on them is not on new text."""
     tuned, notes = set(train.sentences), []
@@ -349,12 +358,118 @@ def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
     return notes
 
 
-def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]:
-    """Tokenise every corpus; one without any token that can be predicted is refused."""
-    texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-    for text in texts:
-        masking_of(stack.tokenizer, causal=stack.causal).count(text)  # raises if there is none
-    return texts
+def measure_perplexity(stack: Stack, texts: Sequence[Sentences], reading: DriftReading) -> Iterable[Reading]:
+    """Readings of the perplexity of a stack's language model, as it is now, on whole texts."""
+    masking = masking_of(stack.tokenizer, causal=stack.causal)
+    return reading.perplexity(stack.language_model, texts, every=1, limit=None, masking=masking).take()
+
+
+# --- one training ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DriftStart:
+    """What every training starts from.
+
+    stack: the model to be tuned, with its language modelling head; a training changes a copy. texts: the tokenised
+    training, validation and test sentences, then those of each other language. references: vectors of other models to
+    which distances are measured, by the name of the model in rows.
+    """
+
+    stack: Stack
+    texts: Sequence[Sentences]
+    references: Mapping[str, list[Sample]]
+
+
+def _rows_of_training(
+    start: DriftStart, planned: PlannedTraining, reading: DriftReading, run: Run
+) -> Iterator[list[Row]]:
+    """The rows of one training; none if it was finished earlier."""
+    coordinates, settings, texts = planned.coordinates, planned.settings, start.texts
+    folder = run.folder / "checkpoints" / training_folder(coordinates)
+    if finished(folder):
+        return
+    tuned = copy.deepcopy(start.stack.language_model)
+    stack = replace(start.stack, model=tuned.base_model, language_model=tuned)
+    if not planned.dropout:
+        without_dropout(tuned)
+    plan = apply_plan(stack, planned.plan, epoch=steps_in_epoch(texts[0], planned.batch), seed=settings.seed)
+    padding = planned.attend_padding
+    training = sentence_training(tuned, stack, texts[0], settings, batch=planned.batch, attend_padding=padding)
+    probes = list(_probes_of_training(training, stack, start, reading))
+    for note in dict.fromkeys(note for probe in probes for note in probe.notes):
+        run.note(note)
+    export = partial(save_language_model, tuned, stack.tokenizer)
+    if planned.save_every is not None:
+        about = {"model": stack.name, "plan": training_name(coordinates), "seed": settings.seed}
+        models = run.folder / "models" / folder.name
+        probes.append(saved_models(training, models, export, every=planned.save_every, about=about))
+    yield from training_options.training_rows(
+        training,
+        coordinates,
+        loss={"data": "train"},
+        checkpoints=Checkpoints(folder, export, planned.checkpoint),
+        probes=probes,
+        plan=plan,
+        selection=planned.selection,
+        stop=planned.stop,
+    )
+    if training.stopped:
+        run.note(f"{planned.title}: stopped at step {training.step}, {training.stopped}")
+    if training.best_weights is None:
+        raise InputError(f"{planned.title}: no perplexity was a number; take another model or --dtype")
+    put_weights(tuned, training.best_weights)
+    readings = measure_perplexity(stack, texts[2:3], reading)
+    yield [row(**{**each, **coordinates, "step": training.best_step}) for each in readings]
+    finish(folder)
+
+
+def sentence_training(
+    model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
+) -> Training:
+    """The training of a model on sentences, several of them packed into a row if the model allows it.
+
+    Packing means less padding and few tensor shapes, so that updates on a GPU can be replayed as CUDA graphs.
+    """
+    table = stack.tables and not attend_padding
+    how: dict[str, Any] = {"attend_padding": attend_padding, "table": table}
+    how["masking"] = masking_of(stack.tokenizer, causal=stack.causal)
+    objective = sentence_modelling(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
+    return Training(model, objective, settings, join(stack.device))
+
+
+def _probes_of_training(training: Training, stack: Stack, start: DriftStart, reading: DriftReading) -> Iterator[Probe]:
+    """The probes of one training of a stack: perplexity with the loss; distances and retrieval less often.
+
+    They are created before a checkpoint is restored, so that distances to the start are always to step 0.
+    """
+    texts, every = [start.texts[1], *start.texts[3:]], training.settings.report
+    masking = masking_of(stack.tokenizer, causal=stack.causal)
+    redraw = (lambda: seed_of(training.settings.seed, "redrawn", training.step)) if reading.redraw else None
+    yield reading.perplexity(training.model, texts, every=every, masking=masking, redraw=redraw)
+    references = {START: reading.sample_words(stack), **start.references}
+    for samples in zip(*references.values(), strict=True):
+        for other, sample in zip(references, samples, strict=True):
+            # The first sentences, as in the paper, have too few words for CKA and Procrustes.
+            measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
+            yield distance_probe(stack, sample, every=reading.every, other=other, measures=measures)
+    if reading.parallel:
+        yield retrieval_probe(lambda _: stack, reading.parallel, every=reading.every)
+
+
+def word_samples(
+    stack: Stack, *, validation: Corpus, words: int, attention: bool, sample: Callable[..., Sample]
+) -> list[Sample]:
+    """A stack's vectors of two samples of words: words of the validation text, and those of its first sentences.
+
+    words: size of the first sample. attention: whether to read the attention output of each layer, besides the hidden
+    states. sample: `sample_vectors` with the seed and the kind of items.
+    """
+    first = validation.sentences[:FIRST_BATCH]
+    batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
+    parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
+    samples = product(((validation, words), (batch, None)), parts)
+    return [sample(stack, corpus, words=count, part=part) for (corpus, count), part in samples]
 
 
 # --- statistics of the finished curves -------------------------------------------------------------------------------
