@@ -381,7 +381,7 @@ def test_a_file_of_packed_weights_needs_its_package(tmp_path, monkeypatch):
         loading.load_tokenizer(tmp_path / "model.gguf")
 
 
-def test_a_gguf_file_is_a_model(tmp_path):
+def test_a_gguf_file_is_a_model(tmp_path, capsys):
     """Weights in half precision, as a converter writes them: its rows of queries and keys are in another order."""
     gguf = pytest.importorskip("gguf")
     model = tiny_model(tiny_config("llama", 300))
@@ -424,7 +424,9 @@ def test_a_gguf_file_is_a_model(tmp_path):
         writer.close,
     ):
         write()
+    capsys.readouterr()
     stack = load(file, device="cpu")
+    assert not capsys.readouterr().err, "no progress bar but ours"
     assert (stack.last, stack.width, stack.dtype) == (DEPTH, 32, torch.float32)
     with torch.no_grad():
         ids = torch.tensor([stack.tokenizer(TEXT[0])["input_ids"]])
@@ -436,8 +438,9 @@ def test_a_gguf_file_is_a_model(tmp_path):
     one = Corpus("en", TEXT[:1])
     assert torch.equal(ig.vectors(saved, one), ig.vectors(stack, one)), "a plain model, which can be saved"
     file.write_bytes(file.read_bytes()[:-2000])
-    with pytest.raises(InputError, match="is damaged or cut off, or no GGUF file"):
-        load(file)
+    for loaded in (load, loading.load_tokenizer):
+        with pytest.raises(InputError, match="is damaged or cut off, or no GGUF file"):
+            loaded(file)
 
 
 def test_a_model_too_large_for_memory_is_said_before_it_is_loaded(tiny, monkeypatch):

@@ -6,12 +6,13 @@ head, and `load_trainable` does so for training.
 
 import copy
 import hashlib
+import io
 import json
 import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.resources import files
@@ -360,7 +361,8 @@ def _read(
     options: dict[str, Any] = {"revision": revision, "trust_remote_code": False}
     if packed_file is not None:
         source, options["gguf_file"] = str(packed_file.parent), packed_file.name
-    with quietly():
+    unpacking = nullcontext() if packed_file is None else redirect_stderr(io.StringIO())  # it has a bar of its own
+    with quietly(), unpacking:
         try:
             numbers = 0 if packed_file is None else _count_gguf(packed_file)
             config = AutoConfig.from_pretrained(source, **options)
