@@ -94,6 +94,11 @@ class Contrast:
     seeds: int | None = None
     judged: Side | None = None
 
+    @property
+    def count(self) -> int | None:
+        """The number of seeds; None if that does not matter."""
+        return self.seeds if isinstance(self.values, Estimate) else len(self.values)
+
     def estimate(self, without: Sequence["Contrast"] = ()) -> Estimate:
         """The value with its error; without: the same contrast without each part of the items in turn."""
         if isinstance(self.values, Estimate):
@@ -250,27 +255,38 @@ def judge(claim: Claim, results: Results) -> Finding:
         contrasts, why = claim.contrasts_of(results), claim.missing
     except NotMeasured as reason:
         contrasts, why = [], str(reason)
-    counts = [each.seeds if isinstance(each.values, Estimate) else len(each.values) for each in contrasts]
-    estimates = [each.estimate() for each in contrasts]
-    judged = [at for at, count in enumerate(counts) if (count is None or count >= LEAST) and estimates[at].error >= 0]
-    if any(not isinstance(contrasts[at].values, Estimate) for at in judged):
-        left = list(zip(*(claim.contrasts_of(left) for left in results.left_out), strict=True))
-        for at in judged:
-            each, alone = contrasts[at], estimates[at]
-            estimates[at] = each.estimate(left[at])
-            if estimates[at] == alone and each.values is not alone:
-                contrasts[at] = replace(each, words=each.words.replace("{}", "{} (over seeds alone)"))
-    confidences = holm_confidences([estimates[at].p_value(contrasts[at].bound) for at in judged])
-    intervals = [Interval(estimate.value, n=estimate.n) for estimate in estimates]
-    for at, confidence in zip(judged, confidences, strict=True):
-        intervals[at] = estimates[at].interval(confidence)
-    contrasts = [each.placed(interval) for each, interval in zip(contrasts, intervals, strict=True)]
+    estimates = _estimates(claim, contrasts, results)
+    known = [estimate.p_value(each.bound) for each, estimate in zip(contrasts, estimates, strict=True) if estimate]
+    confidences = iter(holm_confidences(known))
+    placed = []
+    for each, estimate in zip(contrasts, estimates, strict=True):
+        alone = each.estimate()
+        if estimate == alone and not isinstance(each.values, Estimate):
+            each = replace(each, words=each.words.replace("{}", "{} (over seeds alone)"))
+        interval = estimate.interval(next(confidences)) if estimate else Interval(alone.value, n=alone.n)
+        placed.append(each.placed(interval))
     if contrasts:
-        why = no_interval(min((count for count in counts if count is not None), default=0))
+        why = no_interval(min((each.count for each in contrasts if each.count is not None), default=0))
+    contrasts = placed
     side = all_of(each.judged for each in contrasts)
     verdict = "not judged" if side is None else side.value
     measured = "; ".join([*(each.words for each in contrasts if each.words), *([why] if why else [])])
     return Finding(claim.name, statement, contrasts, verdict, measured)
+
+
+def _estimates(claim: Claim, contrasts: Sequence[Contrast], results: Results) -> list[Estimate | None]:
+    """The value of each contrast with its error over seeds and test items; None if it has too few seeds or no error."""
+    alone = [each.estimate() for each in contrasts]
+    judged = [
+        (each.count is None or each.count >= LEAST) and estimate.error >= 0
+        for each, estimate in zip(contrasts, alone, strict=True)
+    ]
+    left: list[Sequence[Contrast]] = [()] * len(contrasts)
+    if any(known and not isinstance(each.values, Estimate) for each, known in zip(contrasts, judged, strict=True)):
+        left = list(zip(*(claim.contrasts_of(without) for without in results.left_out), strict=True))
+    return [
+        each.estimate(without) if known else None for each, without, known in zip(contrasts, left, judged, strict=True)
+    ]
 
 
 def judging(results: Results) -> str:
