@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM
 
 import isogloss as ig
-from isogloss.recipes.align import pack_text
+from isogloss.recipes.align import PairText, pack_text
 from isogloss.runs import read_facts, read_rows
 from isogloss.stack.load import load_trainable
 from isogloss.text.readers.parallel import find_pairs
@@ -203,7 +203,8 @@ def test_what_is_held_out_is_in_no_pair_that_is_trained_on(model, tmp_path):
         find_pairs(invented(languages, sentences=150, seed=1))[0] for languages in (("qaa", "qab"), ("qaa", "qac"))
     ]
     given = [pair[1] for pair, _ in zip(sources[1].open(), range(9), strict=False)]
-    found = pack_text(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, measured=given)
+    text = PairText(sources, share=0.1, longest=64, measured=given, packed=None)
+    found = pack_text(text, stack.tokenizer, tmp_path / "pairs")
     held = {side for pairs in found.held_out.values() for pair in pairs for side in pair}
     assert set(found.streams) == {"qaa-qab", "qaa-qac"} and len(held) > 20
     assert found.left_out["qaa-qac"] >= 9
@@ -212,7 +213,7 @@ def test_what_is_held_out_is_in_no_pair_that_is_trained_on(model, tmp_path):
         assert len(found.held_out[title]) >= 8 and len(stream) >= 100
         sides = np.split(np.asarray(stream.ids), stream.begins[1:-1])
         assert not known & {tuple(side.tolist()) for side in sides}
-    again = pack_text(sources, tmp_path / "pairs", stack=stack, longest=64, share=0.1, measured=given)
+    again = pack_text(text, stack.tokenizer, tmp_path / "pairs")
     assert again.held_out == found.held_out and again.notes == found.notes
     assert [one.languages for one in found.bitexts()] == [("qaa", "qab"), ("qaa", "qac")]
     assert [one.language for one in found.corpora()] == ["qaa", "qab", "qac"]

@@ -16,10 +16,10 @@ import heapq
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -46,7 +46,7 @@ from isogloss.text.sampling import hash_fraction
 from isogloss.text.streams import UNREADABLE, PairStream, borders_of, open_pairs, pack_pairs
 from isogloss.training.alignment import Aligner, Alignment, Negatives, Pool, Projection, align_pairs
 from isogloss.training.checkpoints import Checkpoints
-from isogloss.training.loop import Optimisation, Settings, Training, join
+from isogloss.training.loop import Objective, Optimisation, Settings, Training, join
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import select_by
@@ -118,11 +118,11 @@ def align(
     training_options.one_process("align")
     hardware = choose_device(device)
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
-    evaluated = recipe.language_files(evaluate or [], option="evaluate")
-    texts = [joined_corpus(code, files) for code, files in evaluated.items()]
-    source, stack = load_trainable(model, revision, device=hardware)
+    files = recipe.language_files(evaluate or [], option="evaluate")
+    corpora = [joined_corpus(code, paths) for code, paths in files.items()]
+    _, stack = load_trainable(model, revision, device=hardware)
     require(not stack.causal, f"{model} is a decoder; align trains masked language models")
-    trainable_family(source.config)
+    trainable_family(stack.language_model.config)
     how = Alignment(
         layer=stack.cuts[-1] if layer is None else layer,
         tlm=tlm,
@@ -145,82 +145,22 @@ def align(
     settings = Settings(steps, seed, schedule, report, half=training_options.half_precision(dtype, hardware))
     require(packed is None or not Path(packed).is_file(), f"--packed {packed} is a file; give a folder")
     languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
-    given = training_options.parallel_texts(bitext, languages) if bitext else []
-    measured = [sentence for text in (*(side for text in given for side in text), *texts) for sentence in text]
-    coordinates = {"model": recipe.model_name(model), "plan": objective_name(how), "seed": seed}
-
-    def rows(run: Run) -> Iterator[Sequence[Row]]:
-        packing: dict[str, Any] = {"longest": longest, "share": held_out, "measured": measured}
-        folder = run.scratch / "pairs"
-        if packed is not None:  # in a folder named by a hash of everything the packed pairs depend on
-            facts = {"pairs": pair_facts(sources), "tokenizer": stack.tokenizer.backend_tokenizer.to_str()}
-            facts |= {"longest": longest, "share": held_out, "known": sorted(map(hash_fraction, measured))}
-            folder = Path(packed) / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
-        with one_at_a_time(folder):  # if several processes need the same pairs, one packs and the others wait
-            packed_pairs = pack_text(sources, folder, stack=stack, **packing)
-        first_sentences = [
-            Corpus(language, [pair[number] for pair in islice(pairs.open(), recipe.LOOKED_AT)], name=pairs.name)
-            for pairs in sources
-            for number, language in enumerate(pairs.languages)
-        ]
-        for note in (*packed_pairs.notes, *recipe.unknown_notes(stack.tokenizer, first_sentences)):
-            run.note(note)
-        if not dropout:
-            without_dropout(source)
-        aligner = Aligner(source, stack, how, seed=seed)
-        drawing: dict[str, Any] = {"batch": batch, "longest": longest, "exponent": exponent, "seed": seed}
-        drawing |= {"piece": micro_batch, "compiled": compiled == "yes"}
-        marks: dict[str, Any] = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer)}
-        objective = align_pairs(aligner, packed_pairs.streams, device=hardware, **drawing, **marks)
-        training = Training(aligner, objective, settings, join(hardware))
-        parallel, corpora = given or packed_pairs.bitexts(), texts or packed_pairs.corpora()
-        if not parallel:
-            require(
-                not best,
-                "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
-                "--bitext, or leave --best out",
-            )
-            run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
-        probes, every = [Probe(report, aligner.losses)], probe or max(1, steps)
-        if parallel:
-            probes.append(retrieval_probe(lambda language: stack, parallel, every=every))
-        if corpora:
-            with listening(silent):
-                tokenised = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-            masked: dict[str, Any] = {"every": every, "seed": seed, "device": stack.device, "masking": marks["masking"]}
-            masked |= {"dtype": torch.bfloat16 if settings.half else None, "target": ""}
-            probes.append(perplexity_probe(source, tokenised, **masked))
-        export = partial(save_language_model, source, stack.tokenizer)
-        checkpoints = Checkpoints(run.folder / "checkpoints", export, every=checkpoint)
-        selection = select_by("p@1_mean", layer=how.layer) if best else None
-        taken: dict[str, Any] = {"checkpoints": checkpoints, "probes": probes, "selection": selection}
-        for read in training_options.training_rows(training, coordinates, loss={"data": "train"}, **taken):
-            # The total loss has no task; it is dropped, since each of its terms has a row. The perplexity probe has no
-            # target language here, so its pooled `others` are all languages.
-            kept = [entry for entry in read if "task" in entry or entry["measure"] != "loss"]
-            yield [{**entry, "target": "all"} if entry.get("target") == "others" else entry for entry in kept]
-        # Save the last model, or the best one, with its card.
-        step = training.best_step if best and training.best_step is not None else training.step
-        if step < training.step:
-            highest = f"mean P@1 at layer {how.layer}"
-            which = f"that of step {step:,} of {training.step:,}, where {highest} was highest on the text that is read"
-            if not step:
-                which = f"the one it began with, before any update: {highest} was never higher after it"
-            run.note(f"--best: the model is {which}")
-        with whole_folder(run.folder / "model") as model_folder:
-            if best and (checkpoints.folder / "best").is_dir():
-                shutil.copytree(checkpoints.folder / "best", model_folder, dirs_exist_ok=True)
-            else:
-                export(model_folder)
-            card = alignment_card(run, training, packed_pairs, step=step, batch=batch, how=how)
-            write_text(model_folder / "README.md", card)
-
-    def hashes() -> dict[str, Any]:
-        compared: dict[str, Any] = {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-        compared |= {"evaluate": {text.language: text.fingerprint for text in texts}} if texts else {}
-        return {"model": fingerprint(source, stack), "data": pair_facts(sources), **compared}
-
-    return recipe.Work(recipe.model_name(model), rows, hashes, depth=stack.cuts[-1])
+    bitexts = training_options.parallel_texts(bitext, languages) if bitext else []
+    measured = [sentence for corpus in chain(*bitexts, corpora) for sentence in corpus]
+    text = PairText(sources, held_out, longest, measured, packed)
+    objective = partial(
+        align_pairs, batch=batch, longest=longest, exponent=exponent, piece=micro_batch, compiled=compiled == "yes"
+    )
+    setup = AlignmentSetup(stack=stack, how=how, settings=settings, objective=objective, batch=batch, dropout=dropout)
+    evaluation = Evaluation(bitexts, corpora, every=probe or max(1, steps), best=best, checkpoint=checkpoint)
+    given: dict[str, Any] = {"bitext": [each.fingerprint for each in bitext]} if bitext else {}
+    given |= {"evaluate": {corpus.language: corpus.fingerprint for corpus in corpora}} if corpora else {}
+    return recipe.Work(
+        recipe.model_name(model),
+        partial(_rows_of_alignment, text, setup, evaluation),
+        lambda: {"model": fingerprint(stack.language_model, stack), "data": pair_facts(sources), **given},
+        depth=stack.cuts[-1],
+    )
 
 
 def _refuse_mistakes(how: Alignment, stack: Stack, *, longest: int, batch: int, micro_batch: int | None) -> None:
@@ -254,14 +194,76 @@ def objective_name(how: Alignment) -> str:
     >>> objective_name(Alignment(layer=12, tlm=0, negatives="batch", shuffle=False))
     'batch+unshuffled'
     """
-    parts = {
-        "tlm": how.tlm,
-        how.negatives: how.contrastive,
-        "pull": how.pull,
-        "reset": how.reset_positions,
-        "unshuffled": not how.shuffle,
-    }
+    terms = {"tlm": how.tlm, how.negatives: how.contrastive, "pull": how.pull}
+    parts = {**terms, "reset": how.reset_positions, "unshuffled": not how.shuffle}
     return "+".join(name for name, present in parts.items() if present)
+
+
+@dataclass(frozen=True)
+class PairText:
+    """Pairs of translations, and how they are packed into token ids."""
+
+    sources: Sequence[PairSource]
+    share: float  # share of the pairs held out for evaluation
+    longest: int  # maximum number of tokens per pair
+    measured: Sequence[str]  # sentences given for evaluation; a pair that contains one is not trained on
+    packed: str | None  # folder of packed pairs that runs share; None: the run packs its own
+
+
+@dataclass(frozen=True)
+class AlignmentSetup:
+    """A model and how it is trained."""
+
+    stack: Stack  # of the masked LM, which is trained in place
+    how: Alignment  # what is learned
+    settings: Settings  # updates, seed, optimiser, precision, and how often losses are read
+    objective: Callable[..., Objective]  # `align_pairs` with the sizes of its batches and the mixture of languages
+    batch: int  # pairs in a batch, for the model's card
+    dropout: bool  # whether the model's dropout is kept
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What is measured during training, and which models are kept."""
+
+    bitexts: Sequence[Bitext]  # text for retrieval; if empty, the held-out pairs
+    corpora: Sequence[Corpus]  # text for perplexity; if empty, the sentences of the held-out pairs
+    every: int  # updates between readings of retrieval and perplexity
+    best: bool  # whether the model with the best retrieval is saved, not the last one
+    checkpoint: int  # updates between checkpoints
+
+
+def _rows_of_alignment(
+    text: PairText, setup: AlignmentSetup, evaluation: Evaluation, run: Run
+) -> Iterator[Sequence[Row]]:
+    """Pack the pairs, train the model on them and save it; yields the rows of what is measured during training."""
+    stack, model, settings = setup.stack, setup.stack.language_model, setup.settings
+    tokenizer, seed, device = stack.tokenizer, settings.seed, stack.device
+    pairs = find_packed(text, tokenizer, run.scratch / "pairs")
+    for note in (*pairs.notes, *recipe.unknown_notes(tokenizer, _first_sentences(text.sources))):
+        run.note(note)
+    if not setup.dropout:
+        without_dropout(model)
+    aligner = Aligner(model, stack, setup.how, seed=seed)
+    borders, masking = borders_of(tokenizer), masking_of(tokenizer)
+    objective = setup.objective(aligner, pairs.streams, borders=borders, masking=masking, seed=seed, device=device)
+    training = Training(aligner, objective, settings, join(device))
+    export = partial(save_language_model, model, tokenizer)
+    checkpoints = Checkpoints(run.folder / "checkpoints", export, every=evaluation.checkpoint)
+    readings = training_options.training_rows(
+        training,
+        {"model": run.facts["model"], "plan": objective_name(setup.how), "seed": seed},
+        loss={"data": "train"},
+        checkpoints=checkpoints,
+        probes=list(_probes(aligner, settings, evaluation, pairs=pairs, run=run)),
+        selection=select_by("p@1_mean", layer=setup.how.layer) if evaluation.best else None,
+    )
+    for read in readings:
+        # The total loss has no task; it is dropped, since each of its terms has a row. The perplexity probe has no
+        # target language here, so its pooled `others` are all languages.
+        kept = [entry for entry in read if "task" in entry or entry["measure"] != "loss"]
+        yield [{**entry, "target": "all"} if entry.get("target") == "others" else entry for entry in kept]
+    _save_model(run, training, setup, pairs=pairs, checkpoints=checkpoints)
 
 
 # --- pairs to train on and to measure on -----------------------------------------------------------------------------
@@ -306,58 +308,48 @@ class PackedPairs:
         for title, pairs in self.held_out.items():
             for number, language in enumerate(self.streams[title].languages):
                 sentences.setdefault(language, {}).update((pair[number], None) for pair in pairs)
-        return [
-            Corpus(language, list(distinct), name="held-out") for language, distinct in sentences.items() if distinct
-        ]
+        return [Corpus(language, list(side), name="held-out") for language, side in sentences.items() if side]
 
 
-def pack_text(
-    sources: Sequence[PairSource], folder: Path, *, stack: Stack, longest: int, share: float, measured: Sequence[str]
-) -> PackedPairs:
-    """Pack pairs into token ids in `folder`, or read those that are there already.
+def find_packed(text: PairText, tokenizer: Any, own: Path) -> PackedPairs:
+    """Pack the pairs, or read those already packed: in the folder that runs share, else in the run's `own`."""
+    folder = own
+    if text.packed is not None:  # in a folder named by a hash of everything the packed pairs depend on
+        facts = {"pairs": pair_facts(text.sources), "tokenizer": tokenizer.backend_tokenizer.to_str()}
+        facts |= {"longest": text.longest, "share": text.share, "known": sorted(map(hash_fraction, text.measured))}
+        folder = Path(text.packed) / hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+    with one_at_a_time(folder):  # if several processes need the same pairs, one packs and the others wait
+        return pack_text(text, tokenizer, folder)
 
-    Args:
-        sources: Where the pairs come from.
-        folder: Gets the packed pairs, and the held-out pairs in `pairs.json`.
-        stack: Its tokenizer is used.
-        longest: Maximum number of tokens per pair.
-        share: Share of the pairs that is held out.
-        measured: Sentences of the text given for evaluation.
-    """
+
+def pair_facts(sources: Sequence[PairSource]) -> dict[str, Any]:
+    """Facts that identify these pairs: the hash of every file, or of text in memory."""
+    files: dict[str, list[Path]] = {}
+    for source in sources:
+        files.setdefault(source.title, []).extend(source.files)
+    in_memory = [(source.title, source.mark) for source in sources if source.mark]
+    return {**recipe.describe_files(files), **({"in memory": in_memory} if in_memory else {})}
+
+
+def pack_text(text: PairText, tokenizer: Any, folder: Path) -> PackedPairs:
+    """Pack pairs into `folder`, with the held-out pairs in `pairs.json`, or read those that are there already."""
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "pairs.json"
     if not record.is_file():
         clear_leftovers(folder)
-        titles = dict.fromkeys(source.title for source in sources)
-        by_title = {title: [source for source in sources if source.title == title] for title in titles}
-        held_out = {}
-        for title, title_sources in by_title.items():
-            # Hold out the pairs whose first sentence has the lowest hashes, if these are below the share.
-            all_pairs = (pair for source in title_sources for pair in source.open()) if share else ()
-            hashed = ((hash_fraction(pair[0]), pair) for pair in all_pairs if all(side.strip() for side in pair))
-            lowest = heapq.nsmallest(MOST_HELD_OUT, (entry for entry in hashed if entry[0] < share))
-            held_out[title] = [pair for _, pair in lowest]
-        held_hashes = {hash_fraction(side) for pairs in held_out.values() for pair in pairs for side in pair}
-        measured_hashes = {hash_fraction(sentence) for sentence in measured}
-        counts = Counter[tuple[str, str]]()  # excluded pairs, by title and reason
-
-        def trained_on(title: str) -> Iterator[Pair]:
-            for pair in (pair for source in by_title[title] for pair in source.open()):
-                hashes = {hash_fraction(side) for side in pair}
-                if not all(side.strip() for side in pair):
-                    yield "", ""  # counted as left out by `pack_pairs`
-                elif hashes & measured_hashes:
-                    counts[title, "measured"] += 1
-                elif hashes & held_hashes:
-                    counts[title, "held out"] += 1
-                else:
-                    yield pair
-
+        titles = dict.fromkeys(source.title for source in text.sources)
+        by_title = {title: [source for source in text.sources if source.title == title] for title in titles}
+        held_out = {title: _held_out_pairs(sources, text.share) for title, sources in by_title.items()}
+        excluded = {
+            "measured": {hash_fraction(sentence) for sentence in text.measured},
+            "held out": {hash_fraction(side) for pairs in held_out.values() for pair in pairs for side in pair},
+        }
         facts = {}
-        for title, title_sources in by_title.items():
-            path, languages = folder / f"{title}.npy", title_sources[0].languages
-            stream = pack_pairs(stack.tokenizer, trained_on(title), path, languages=languages, longest=longest)
-            held, left_out = counts[title, "held out"], counts[title, "measured"]
+        for title, sources in by_title.items():
+            path, languages, counts = folder / f"{title}.npy", sources[0].languages, Counter[str]()
+            trained_on = _training_pairs(sources, excluded, counts)
+            stream = pack_pairs(tokenizer, trained_on, path, languages=languages, longest=text.longest)
+            held, left_out = counts["held out"], counts["measured"]
             if not len(stream):
                 other = left_out > held
                 raise InputError(
@@ -376,20 +368,91 @@ def pack_text(
         )
 
 
-def pair_facts(sources: Sequence[PairSource]) -> dict[str, Any]:
-    """Facts that identify these pairs: the hash of every file, or of text in memory."""
-    files: dict[str, list[Path]] = {}
+def _held_out_pairs(sources: Sequence[PairSource], share: float) -> list[Pair]:
+    """The pairs whose first sentence has the lowest hashes, if these are below the share."""
+    pairs = (pair for source in sources for pair in source.open()) if share else ()
+    hashed = ((hash_fraction(pair[0]), pair) for pair in pairs if all(side.strip() for side in pair))
+    lowest = heapq.nsmallest(MOST_HELD_OUT, (entry for entry in hashed if entry[0] < share))
+    return [pair for _, pair in lowest]
+
+
+def _training_pairs(
+    sources: Sequence[PairSource], excluded: Mapping[str, set[float]], counts: Counter[str]
+) -> Iterator[Pair]:
+    """The pairs without an excluded sentence; the others are counted in `counts` by the reason.
+
+    excluded: hashes of sentences by the reason for leaving out their pairs; the first reason that applies counts.
+    """
+    for pair in (pair for source in sources for pair in source.open()):
+        hashes = {hash_fraction(side) for side in pair}
+        if not all(side.strip() for side in pair):
+            yield "", ""  # counted as left out by `pack_pairs`
+        elif reason := next((reason for reason, known in excluded.items() if hashes & known), None):
+            counts[reason] += 1
+        else:
+            yield pair
+
+
+def _first_sentences(sources: Sequence[PairSource]) -> Iterator[Corpus]:
+    """The first sentences of both languages of every source, in which unknown tokens are counted."""
     for source in sources:
-        files.setdefault(source.title, []).extend(source.files)
-    in_memory = [(source.title, source.mark) for source in sources if source.mark]
-    return {**recipe.describe_files(files), **({"in memory": in_memory} if in_memory else {})}
+        for side, language in enumerate(source.languages):
+            sentences = [pair[side] for pair in islice(source.open(), recipe.LOOKED_AT)]
+            yield Corpus(language, sentences, name=source.name)
 
 
-# --- the model's card ------------------------------------------------------------------------------------------------
+# --- what is measured during training, and what is saved -------------------------------------------------------------
 
 
-def alignment_card(run: Run, training: Training, pairs: PackedPairs, *, step: int, batch: int, how: Alignment) -> str:
+def _probes(
+    aligner: Aligner, settings: Settings, evaluation: Evaluation, *, pairs: PackedPairs, run: Run
+) -> Iterator[Probe]:
+    """Probes of the losses, retrieval and perplexity; on the held-out pairs where no text was given for evaluation.
+
+    A note says if too few pairs were held out for retrieval.
+    """
+    stack, every, seed = aligner.stack, evaluation.every, settings.seed
+    yield Probe(settings.report, aligner.losses)
+    if bitexts := evaluation.bitexts or pairs.bitexts():
+        yield retrieval_probe(lambda language: stack, bitexts, every=every)
+    else:
+        require(
+            not evaluation.best,
+            "--best chooses by retrieval, and too few pairs were held out to measure it; raise --held-out, give "
+            "--bitext, or leave --best out",
+        )
+        run.note("no retrieval is measured: too few pairs were held out; raise --held-out or give --bitext")
+    if corpora := evaluation.corpora or pairs.corpora():
+        with listening(silent):
+            texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
+        masking, dtype = masking_of(stack.tokenizer), torch.bfloat16 if settings.half else None
+        yield perplexity_probe(
+            aligner.model, texts, every=every, seed=seed, masking=masking, device=stack.device, dtype=dtype, target=""
+        )
+
+
+def _save_model(
+    run: Run, training: Training, setup: AlignmentSetup, *, pairs: PackedPairs, checkpoints: Checkpoints
+) -> None:
+    """Save the last model, or the best one, with its card; a note says which step the best one is of."""
+    step = training.step if training.best_step is None else training.best_step
+    if step < training.step:
+        highest = f"mean P@1 at layer {setup.how.layer}"
+        which = f"that of step {step:,} of {training.step:,}, where {highest} was highest on the text that is read"
+        if not step:
+            which = f"the one it began with, before any update: {highest} was never higher after it"
+        run.note(f"--best: the model is {which}")
+    with whole_folder(run.folder / "model") as folder:
+        if (checkpoints.folder / "best").is_dir():
+            shutil.copytree(checkpoints.folder / "best", folder, dirs_exist_ok=True)
+        else:
+            checkpoints.export(folder)
+        write_text(folder / "README.md", alignment_card(run, training, setup, pairs=pairs, step=step))
+
+
+def alignment_card(run: Run, training: Training, setup: AlignmentSetup, *, pairs: PackedPairs, step: int) -> str:
     """The card of the saved model, which is that of `step`."""
+    how, settings = setup.how, training.settings
     languages = list(dict.fromkeys(language for stream in pairs.streams.values() for language in stream.languages))
     names = ", ".join(language_name(language) for language in languages)
     name = run.facts["model"]
@@ -399,9 +462,9 @@ def alignment_card(run: Run, training: Training, pairs: PackedPairs, *, step: in
         "weights of the terms": f"TLM {how.tlm:g}, contrastive {how.contrastive:g}, pull {how.pull:g}",
         "sentences": f"{pooled} at layer {how.layer}, projection {how.projection}, temperature {how.temperature:g}",
         "negatives": f"a queue of {how.queue:,}, momentum {how.momentum:g}" if how.queued else "the batch",
-        "steps": f"{step:,} of {training.settings.steps:,}, {batch} pairs each",
-        "optimiser": optimiser_facts(training.settings.optimisation),
-        "seed": training.settings.seed,
+        "steps": f"{step:,} of {settings.steps:,}, {setup.batch} pairs each",
+        "optimiser": optimiser_facts(settings.optimisation),
+        "seed": settings.seed,
     }
     counts = [(title, f"{len(stream):,}", f"{len(stream.ids):,}") for title, stream in pairs.streams.items()]
     until = [reading for reading in run.rows if int(reading["step"]) <= step]
