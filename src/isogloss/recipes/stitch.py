@@ -13,19 +13,20 @@ run of its own. The trained layers are given the target model's states at the sa
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isogloss.errors import InputError, require
 from isogloss.mappings.mapping import RESTORES, Mapping as SpaceMapping
-from isogloss.mappings.methods import parse_mappings, underdetermined_note
+from isogloss.mappings.methods import MappingSpec, parse_mappings, underdetermined_note
 from isogloss.mappings.normalise import NORMALISATIONS, Normalisation, streamed_normalisations
 from isogloss.measures.word_alignment import one_to_one
 from isogloss.progress import named
@@ -50,12 +51,15 @@ from isogloss.training.checkpoints import Checkpoints, finish, finished, replace
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, steps_in_epoch, train
 from isogloss.training.probes import Probe, Reading
 from isogloss.training.stopping import select_by
-from isogloss.vectors.extract import Pooling, stream
+from isogloss.vectors.extract import Pooling, Vectors, stream
 from isogloss.vectors.store import VectorStore, rereadable
 
 STITCHED, SHIFTED, UNMAPPED, RANDOM = "stitched", "shifted", "unmapped", "random"
 CHUNK_BYTES = 300_000_000  # maximum size of the word vectors of one chunk
 WORDS = 24  # assumed number of words in a sentence, to choose the number of sentences in a chunk
+
+WordPair = tuple[int, int, int]
+"""A row of a bitext, the index of a word on its first side, and the index of a word on its other side."""
 
 
 @recipe
@@ -131,75 +135,113 @@ def stitch(
     widths = f"{source.name} is {source.width} wide and {second.name} {second.width}"
     advice = "layers of one cannot run on states of the other: choose models of equal width"
     require(source.width == second.width, f"{widths}; {advice}")
-    cuts = shared_layers(source, second, layers)
-    tokens = min(source.max_length, second.max_length, length or sets.task.length)
     base = {"model": options.model_name(model), "other_model": None if other is None else options.model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
-
-    def rows(run: Run) -> Iterator[Sequence[Row]]:
+    cuts = shared_layers(source, second, layers)
+    sampled = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
+    choose = partial(choose_word_pairs, parallel, (target, sets.source), most=word_pairs, max_uses=max_uses)
+    stitching = Stitching(
         # The target comes first, since the mapping goes from its space to that of the source model.
-        stacks, store = {target: second, sets.source: source}, VectorStore(run.scratch)
-        limits: dict[str, Any] = {"most": word_pairs, "max_uses": max_uses, "seed": seed}
-        pairs = choose_word_pairs(parallel, (target, sets.source), aligner=aligner, **limits)
-        sampled = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
-        how: dict[str, Any] = {"layers": cuts, "rows": sorted(sampled), "pooling": pooling, "store": store}
-        how["normalise"] = mapper.normalise
-        items = {language: list[Items]() for language in stacks}  # each set tokenised for the model of its language
-        for task_set in sets.all:
-            tokenizer = stacks[task_set.language].tokenizer
-            items[task_set.language].append(tokenise_set(sets, task_set, tokenizer, length=tokens))
-        for sentence in lost_notes(sets.all, [*items[sets.source], *items[target]]):
-            run.note(sentence)
-        epoch = steps_in_epoch(items[sets.source][0], batch)
-        steps = epochs * epoch
-        optimiser = Optimisation(rate, round(warm_up * steps), "linear", 0.0, 1.0, *FINE_TUNING)
-        # Losses are not written as rows; they are read only once per epoch, since reading one waits for the device.
-        settings = Settings(steps, seed, optimiser, report=epoch, half=half)
-        yield skipped_rows(sets, base)
-        spaces = [
-            read_words(stack, parallel[language], [(pair[0], pair[side]) for pair in pairs], **how)
-            for side, (language, stack) in enumerate(stacks.items(), 1)
-        ]
-        for number, (cut, *normalisations) in enumerate(zip(cuts, *spaces, strict=True), 1):
-            x, y = (store.read(f"words.{language}", number - 1) for language in stacks)
-            complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # vectors of truncated words are NaN
-            x, y = x[complete], y[complete]  # (pairs, width) each
-            fitted = mapper.fit(x, y, spaces=(x, y), normalisations=normalisations)
-            data = parallel.name or "-".join(parallel.languages)
-            yield [row("learned_from", len(x), target=target, data=data, unit="word", seed=seed, **base, layer=cut)]
-            if fitted.underdetermined:
-                run.note(underdetermined_note(mapping, fitted.pairs, source.width, "the parallel text"))
-            # Computed once for all seeds, and only if a training run is not finished yet.
-            states = cache(partial(_read_states, stacks, items, cut, mapping=fitted, half=half, folder=run.scratch))
-            results: list[Row] = []
-            for run_seed in range(seed, seed + seeds):
-                conditions = target_conditions(fitted, seed=seed_of(run_seed, "random rotation", cut))
-                folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{run_seed}"
-                if not finished(folder):
-                    blocks_seed = seed_of(run_seed, "fresh blocks", cut)
-                    stack = with_fresh_blocks(source, cut, count=fresh_layers, seed=blocks_seed)
-                    training: dict[str, Any] = {"conditions": conditions, "folder": folder}
-                    training |= {"batch": batch, "checkpoint": checkpoint}
-                    training["stage"] = f"training on layer {cut} ({number} of {len(cuts)}), seed {run_seed}"
-                    train_layer(stack, sets, states(), settings=replace(settings, seed=run_seed), **training)
-                where = {**base, "layer": cut, "seed": run_seed}
-                scores = _condition_rows(folder, rate, sets, conditions=conditions, coordinates=where)
-                results += scores
-                yield scores
-            yield mean_rows(results)
-            for file in run.scratch.glob(f"cut-{cut}-*.states"):
-                file.unlink()
-
+        stacks={target: second, sets.source: source},
+        sets=sets,
+        cuts=cuts,
+        length=min(source.max_length, second.max_length, length or sets.task.length),
+        parallel=parallel,
+        choose_pairs=partial(choose, seed=seed, aligner=aligner),
+        read_words=partial(read_words, layers=cuts, rows=sorted(sampled), pooling=pooling, normalise=mapper.normalise),
+        mapper=mapper,
+        training=LayerTraining(fresh_layers, epochs, batch, rate, warm_up, half=half, checkpoint=checkpoint),
+        seeds=range(seed, seed + seeds),
+        base=base,
+    )
     hashes: dict[str, Any] = {"model": source.fingerprint, "data": sets.hashes, "parallel text": parallel.fingerprint}
     hashes |= {} if other is None else {"other": second.fingerprint}
-    return Work(str(base["model"]), rows, hashes, sets.notes, source.last)
+    return Work(str(base["model"]), partial(_rows_of_layers, stitching), hashes, sets.notes, source.last)
+
+
+@dataclass(frozen=True)
+class LayerTraining:
+    """How new layers and the task head are trained on one layer."""
+
+    fresh_layers: int  # newly initialised layers between the cut and the head
+    epochs: int
+    batch: int  # examples in a batch
+    rate: float  # peak learning rate
+    warm_up: float  # share of the updates
+    half: bool  # whether to compute in bfloat16
+    checkpoint: int  # updates between checkpoints
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stitching:
+    """Two models, the text on which their layers are mapped, and the task that is trained on them."""
+
+    stacks: Mapping[str, Stack]  # the model of the target language, then that of the source language
+    sets: TaskSets
+    cuts: Sequence[int]
+    length: int  # maximum tokens of an example
+    parallel: Bitext  # the text on whose words the mappings are fitted
+    choose_pairs: Callable[[], list[WordPair]]  # `choose_word_pairs` of this text
+    read_words: Callable[..., list[Normalisation]]  # `read_words` without the model, its text and words, and the store
+    mapper: MappingSpec
+    training: LayerTraining
+    seeds: range  # of the training runs at each cut; the first is also that of the words
+    base: Mapping[str, Any]  # coordinates that every row has
+
+
+def _rows_of_layers(stitching: Stitching, run: Run) -> Iterator[Sequence[Row]]:
+    """Fit the mapping of every layer, and train and test the task there; the rows are numbers of words, and scores."""
+    stacks, sets, parallel, mapper = stitching.stacks, stitching.sets, stitching.parallel, stitching.mapper
+    target, store, pairs = next(iter(stacks)), VectorStore(run.scratch), stitching.choose_pairs()
+    items = {language: list[Items]() for language in stacks}  # each set tokenised for the model of its language
+    for task_set in sets.all:
+        tokenizer = stacks[task_set.language].tokenizer
+        items[task_set.language].append(tokenise_set(sets, task_set, tokenizer, length=stitching.length))
+    for sentence in lost_notes(sets.all, [*items[sets.source], *items[target]]):
+        run.note(sentence)
+    yield skipped_rows(sets, stitching.base)
+    spaces = [
+        stitching.read_words(stack, parallel[language], [(pair[0], pair[side]) for pair in pairs], store=store)
+        for side, (language, stack) in enumerate(stacks.items(), 1)
+    ]
+    for number, (cut, *normalisations) in enumerate(zip(stitching.cuts, *spaces, strict=True)):
+        x, y = (store.read(f"words.{language}", number) for language in stacks)
+        complete = torch.isfinite(x[:, 0]) & torch.isfinite(y[:, 0])  # vectors of truncated words are NaN
+        x, y = x[complete], y[complete]  # (pairs, width) each
+        fitted = mapper.fit(x, y, spaces=(x, y), normalisations=normalisations)
+        learned = {"data": parallel.name or "-".join(parallel.languages), "seed": stitching.seeds[0], "layer": cut}
+        yield [row("learned_from", len(x), target=target, unit="word", **stitching.base, **learned)]
+        if fitted.underdetermined:
+            run.note(underdetermined_note(mapper.name, fitted.pairs, x.shape[1], "the parallel text"))
+        yield from _rows_of_layer(stitching, cut, items, mapping=fitted, run=run)
+
+
+def _rows_of_layer(
+    stitching: Stitching, cut: int, items: Mapping[str, Sequence[Items]], *, mapping: SpaceMapping, run: Run
+) -> Iterator[Sequence[Row]]:
+    """The scores at one cut: the task is trained with each seed, unless an earlier run has done that.
+
+    items: the tokenised sets of each language. mapping: the one fitted at this cut.
+    """
+    stacks, sets, training = stitching.stacks, stitching.sets, stitching.training
+    read = partial(_read_states, stacks, items, cut, mapping=mapping, half=training.half, folder=run.scratch)
+    states = cache(read)  # computed once for all seeds, and only if a training run is not finished yet
+    results: list[Row] = []
+    for seed in stitching.seeds:
+        conditions = target_conditions(mapping, seed=seed_of(seed, "random rotation", cut))
+        folder = run.folder / "checkpoints" / f"layer-{cut}-seed-{seed}"
+        if not finished(folder):
+            train_layer(stitching, states(), conditions=conditions, seed=seed, folder=folder)
+        where = {**stitching.base, "layer": cut, "seed": seed}
+        scores = _condition_rows(folder, training.rate, sets, conditions=conditions, coordinates=where)
+        results += scores
+        yield scores
+    yield mean_rows(results)
+    for file in run.scratch.glob(f"cut-{cut}-*.states"):
+        file.unlink()
 
 
 # --- pairs of words in context that translate each other -------------------------------------------------------------
-
-
-WordPair = tuple[int, int, int]
-"""A row of a bitext, the index of a word on its first side, and the index of a word on its other side."""
 
 
 def choose_word_pairs(
@@ -281,32 +323,42 @@ def read_words(
         for position, word in enumerate(words):
             positions.setdefault(word, []).append(position)
         chunk_size = max(16, min(512, CHUNK_BYTES // (WORDS * len(layers) * stack.width * 4)))
-        how: dict[str, Any] = {"layers": layers, "units": ("word",), "pool": cast(Pooling, pooling)}
-
+        chunks = partial(stream, stack, corpus, rows=all_rows, layers=layers, chunk=chunk_size)
+        words_of_chunks = partial(chunks, units=("word",), pool=cast(Pooling, pooling))
         with store.filling(name, (len(layers), len(words), stack.width)) as vectors:
             vectors[:] = torch.nan
-
-            def read() -> Iterator[Tensor]:
-                for chunk in stream(stack, corpus, rows=all_rows, chunk=chunk_size, **how):
-                    states = chunk.values["word"].float()  # (layers, words, width)
-                    items = [(int(number), int(word)) for number, word in chunk.items["word"].tolist()]
-                    found = [
-                        (item, position) for item, word in enumerate(items) for position in positions.get(word, ())
-                    ]
-                    if found:
-                        columns, places = (list(side) for side in zip(*found, strict=True))
-                        vectors[:, places] = states.cpu()[:, columns].numpy()
-                    if len(all_rows) > len(space_rows):
-                        states = states[:, [number in space_rows for number, _ in items]]
-                    if states.shape[1]:
-                        yield states
-
+            read = partial(_word_states, words_of_chunks, positions, rows=space_rows, vectors=vectors)
             with rereadable(read, store.folder) if normalise == "iterative" else nullcontext(read) as again:
                 spaces = streamed_normalisations(again, normalise)
             # Written before the block ends and the words get their file name: if that file exists, so do the means.
             means = torch.stack([torch.cat([space.means, space.mean[None]]) for space in spaces])
             store.write(f"means.{corpus.language}", means)  # (layers, rounds + 1, width)
     return [Normalisation(normalise, means[:-1], means[-1]) for means in store.read(f"means.{corpus.language}")]
+
+
+def _word_states(
+    chunks: Callable[[], Iterator[Vectors]],
+    positions: Mapping[tuple[int, int], Sequence[int]],
+    *,
+    rows: Set[int],
+    vectors: NDArray[Any],
+) -> Iterator[Tensor]:
+    """Yield the states of all words of these rows, (layers, words, width), chunk by chunk.
+
+    Those of the words in `positions`, (row, index of the word), are written to these positions of `vectors`.
+    """
+    for chunk in chunks():
+        states = chunk.values["word"].float()  # (layers, words, width)
+        items = [(int(number), int(word)) for number, word in chunk.items["word"].tolist()]
+        found = [(item, position) for item, word in enumerate(items) for position in positions.get(word, ())]
+        if found:
+            columns, places = (list(side) for side in zip(*found, strict=True))
+            vectors[:, places] = states.cpu()[:, columns].numpy()
+        inside = [number in rows for number, _ in items]
+        if not all(inside):
+            states = states[:, inside]
+        if states.shape[1]:
+            yield states
 
 
 # --- a task trained on one layer -------------------------------------------------------------------------------------
@@ -368,45 +420,37 @@ def _read_states(
     return [replace(prefix, turn=normalisation) for prefix in source_states], target_states
 
 
-def train_layer(
-    stack: Stack,
-    sets: TaskSets,
-    states: States,
-    *,
-    conditions: Conditions,
-    settings: Settings,
-    folder: Path,
-    batch: int,
-    checkpoint: int,
-    stage: str = "training",
-) -> None:
-    """Train the blocks above a cut, and a head, on the source's states; save the scores of the best epoch's model.
+def train_layer(stitching: Stitching, states: States, *, conditions: Conditions, seed: int, folder: Path) -> None:
+    """Train new blocks above a cut, and a head, on the source's states; save the scores of the best epoch's model.
 
     The source's development set is scored after every epoch and selects the best one. With that epoch's weights, all
     development and test sets are scored, the target's once in each condition. The scores of each condition are saved in
-    a subfolder of the folder. stage: the name under which progress is reported.
+    a subfolder of the folder.
     """
     (train_states, *source_states), target_states = states
-    freeze(stack, train_states.cut)
-    model = TaskModel(stack, sets.task, sets.labels, seed=settings.seed, half=settings.half)
-    model.hold(train_states.cut)
-    how: dict[str, Any] = {"batch": batch, "seed": settings.seed, "prefix": train_states}
-    loop = Training(model, task_objective(model, train_states.items, **how), settings, join(stack.device))
-    dev, main, dtype = sets.dev[sets.source], sets.task.main, torch.bfloat16 if settings.half else None
-
-    def score() -> Iterator[Reading]:
-        if loop.step > 0:  # the scores of an untrained head are meaningless
-            answers = predict(model, dev.examples, source_states[0].items, prefix=source_states[0], dtype=dtype)
-            yield {"measure": main, "value": sets.task.score(dev.examples, answers, dev.language)[main].value}
-
-    probe = Probe(steps_in_epoch(train_states.items, batch), score)
-    checkpoints = Checkpoints(folder, lambda folder: None, checkpoint)
-    epochs = train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(main))
-    for _ in named(stage, epochs):
+    sets, training, cut = stitching.sets, stitching.training, train_states.cut
+    source, blocks_seed = stitching.stacks[sets.source], seed_of(seed, "fresh blocks", cut)
+    stack = with_fresh_blocks(source, cut, count=training.fresh_layers, seed=blocks_seed)
+    freeze(stack, cut)
+    model = TaskModel(stack, sets.task, sets.labels, seed=seed, half=training.half)
+    model.hold(cut)
+    epoch = steps_in_epoch(train_states.items, training.batch)
+    steps = training.epochs * epoch
+    optimisation = Optimisation(training.rate, round(training.warm_up * steps), "linear", 0.0, 1.0, *FINE_TUNING)
+    # Losses are not written as rows; they are read only once per epoch, since reading one waits for the device.
+    settings = Settings(steps, seed, optimisation, report=epoch, half=training.half)
+    objective = task_objective(model, train_states.items, batch=training.batch, seed=seed, prefix=train_states)
+    loop = Training(model, objective, settings, join(stack.device))
+    probe = Probe(epoch, partial(_dev_score, loop, model, sets, source_states[0]))
+    checkpoints = Checkpoints(folder, lambda folder: None, training.checkpoint)
+    epochs = train(loop, checkpoints=checkpoints, probes=[probe], selection=select_by(sets.task.main))
+    number = stitching.cuts.index(cut) + 1
+    for _ in named(f"training on layer {cut} ({number} of {len(stitching.cuts)}), seed {seed}", epochs):
         pass  # losses and scores of single epochs are not written as rows, only those of the selected model
     assert loop.best_weights is not None and loop.best_step is not None
     with replaced_weights(model, loop.best_weights):
         count, items = len(source_states), [prefix.items for prefix in source_states]
+        dtype = torch.bfloat16 if training.half else None
         scores = task_scores.score_sets(model, sets.scored[:count], items, prefixes=source_states, dtype=dtype)
         items = [prefix.items for prefix in target_states]
         for condition, mapping in conditions.items():
@@ -414,6 +458,14 @@ def train_layer(
             target_scores = task_scores.score_sets(model, sets.scored[count:], items, prefixes=mapped, dtype=dtype)
             task_scores.save_scores(folder / condition, loop.best_step, [*scores, *target_scores])
     finish(folder, keep_best=False)
+
+
+def _dev_score(loop: Training, model: TaskModel, sets: TaskSets, states: Prefix) -> Iterator[Reading]:
+    """The main score on the source's development set, of which these are the states."""
+    if loop.step > 0:  # the scores of an untrained head are meaningless
+        dev, main, dtype = sets.dev[sets.source], sets.task.main, torch.bfloat16 if loop.settings.half else None
+        answers = predict(model, dev.examples, states.items, prefix=states, dtype=dtype)
+        yield {"measure": main, "value": sets.task.score(dev.examples, answers, dev.language)[main].value}
 
 
 def _condition_rows(
