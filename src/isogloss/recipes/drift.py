@@ -140,7 +140,7 @@ def drift(
     if stop == "balance":
         selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
     trainings = [
-        PlannedTraining(
+        Tuning(
             plan,
             Settings(steps, number, schedule, probe or steps, half=half),
             coordinates={"model": name, "plan": str(plan), "condition": condition, "seed": number},
@@ -183,7 +183,7 @@ class DriftReading:
 
 
 @dataclass(frozen=True)
-class PlannedTraining:
+class Tuning:
     """One training: a plan, run with one seed.
 
     plan: which layers are trained, and when. settings: the seed, the number of updates, their schedule and precision,
@@ -301,7 +301,7 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 
 
 def _rows_of_drift(
-    stack: Stack, corpora: list[Corpus], trainings: list[PlannedTraining], reading: DriftReading, run: Run
+    stack: Stack, corpora: list[Corpus], trainings: list[Tuning], reading: DriftReading, run: Run
 ) -> Iterator[Sequence[Row]]:
     """The rows of all trainings, of the models before training, and of the finished curves.
 
@@ -381,9 +381,7 @@ class DriftStart:
     references: Mapping[str, list[Sample]]
 
 
-def _rows_of_training(
-    start: DriftStart, planned: PlannedTraining, reading: DriftReading, run: Run
-) -> Iterator[list[Row]]:
+def _rows_of_training(start: DriftStart, planned: Tuning, reading: DriftReading, run: Run) -> Iterator[list[Row]]:
     """The rows of one training; none if it was finished earlier."""
     coordinates, settings, texts = planned.coordinates, planned.settings, start.texts
     folder = run.folder / "checkpoints" / training_folder(coordinates)
