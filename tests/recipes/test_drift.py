@@ -360,6 +360,17 @@ def test_a_decoder_is_tuned_and_watched_as_a_masked_model_is(family, tuning, tmp
     assert distances[0] == 0 and distances[2] > 0, "embeddings stay, blocks move"
 
 
+def test_a_native_model_of_another_width_is_compared_by_cka_alone(tuning, tmp_path):
+    model, _, files = tuning
+    wider = write_model(tmp_path / "wider", seed=1, hidden_size=32)
+    table = drift(model, **given(files, native=str(wider), plans="last:1"), out=tmp_path / "run")
+    to_native = table[(table.other_model == "wider") & table.layer.notna()]
+    assert set(to_native.measure) == {"cka"} and set(to_native.data) == {"validation"} and to_native.value.notna().all()
+    assert {"l2_drift", "cka"} <= set(table[table.other_model == "start"].measure), "to its own start, all of them"
+    (note,) = (note for note in read_facts(tmp_path / "run")["notes"] if note.startswith("wider is 32 wide and "))
+    assert note.endswith("multi 16: l2, cosine, procrustes left out, only cka compares models of different widths")
+
+
 def test_a_native_model_of_another_kind_is_refused(tuning, tmp_path):
     model, _, files = tuning
     decoder = write_model(tmp_path / "llama", family="llama")

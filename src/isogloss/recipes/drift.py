@@ -448,9 +448,11 @@ def _probes_of_training(training: Training, stack: Stack, start: DriftStart, rea
     references = {START: reading.sample_words(stack), **start.references}
     for samples in zip(*references.values(), strict=True):
         for other, sample in zip(references, samples, strict=True):
-            # The first sentences, as in the paper, have too few words for CKA and Procrustes.
-            measures = EVERY_DISTANCE if sample.corpus.name == "validation" else FEW_DISTANCES
-            yield distance_probe(stack, sample, every=reading.every, other=other, measures=measures)
+            # The first sentences, as in the paper, have too few words for CKA, which alone compares different widths.
+            many = sample.corpus.name == "validation"
+            if many or sample.values.shape[2] == stack.width:
+                measures = EVERY_DISTANCE if many else FEW_DISTANCES
+                yield distance_probe(stack, sample, every=reading.every, other=other, measures=measures)
     if reading.parallel:
         yield retrieval_probe(lambda _: stack, reading.parallel, every=reading.every)
 
