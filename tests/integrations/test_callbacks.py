@@ -277,7 +277,8 @@ def test_perplexity_of_a_decoder_is_that_of_each_next_token(tmp_path):
         torch.manual_seed(0)
         model = AutoModelForCausalLM.from_config(tiny_config("llama", len(TOKENIZER)))
     callback = PerplexityCallback(TOKENIZER, CORPORA, target="nl", limit=None, every=4)
-    one = trainer(tmp_path, model, [callback])
+    assert stack_of(model, TOKENIZER).tokenizer is TOKENIZER, "whatever the loss of a first token would be"
+    one = trainer(tmp_path, model, [callback, UnfreezeCallback("last:2")])
     one.data_collator = DataCollatorForLanguageModeling(TOKENIZER, mlm=False)
     one.train()
     nats, count = 0.0, 0

@@ -4,7 +4,7 @@ import pytest
 from benchmarks.invented import invented
 
 import isogloss as ig
-from isogloss.recipes.recipe import unknown_notes
+from isogloss.recipes.recipe import tokenizer_notes
 from isogloss.runs import read_facts
 from isogloss.text.corpora import Bitext, Corpus
 from tiny_alignment import SMALL
@@ -29,14 +29,14 @@ def test_a_text_is_told_of_by_its_share_and_one_below_a_twentieth_is_not(model):
     word = strange(1)["qaa"].sentences[0]
     tokens = len(tokenizer(word, add_special_tokens=False)["input_ids"])
     some = Corpus("qab", [word] * 20 + ["ሰ"] * tokens, name="some.txt")  # one of 21
-    assert unknown_notes(tokenizer, [some]) == []
+    assert tokenizer_notes(tokenizer, [some]) == []
     many = Corpus("qab", [word] + ["ሰ"] * tokens, name="many.txt")
-    assert unknown_notes(tokenizer, [many, Corpus("qab", [])]) == [
+    assert tokenizer_notes(tokenizer, [many, Corpus("qab", [])]) == [
         "50% of the tokens of many.txt (qab) are unknown to the model's tokenizer: to the model such words are all "
         "one, and what is measured on them says little"
     ]
     tokenizer.unk_token = None
-    assert unknown_notes(tokenizer, [many]) == []
+    assert tokenizer_notes(tokenizer, [many]) == []
 
 
 def test_a_map_and_an_alignment_and_a_tuning_say_so(model, tmp_path):

@@ -27,7 +27,7 @@ import isogloss as ig
 import isogloss.stack.stack as stack_module
 import tiny_models
 from isogloss.errors import InputError
-from isogloss.recipes.recipe import unknown_notes
+from isogloss.recipes.recipe import tokenizer_notes
 from isogloss.stack import FAMILIES, Family, families, load, wrap
 from isogloss.stack.families import without_cache
 from isogloss.stack.head import head_of
@@ -302,6 +302,33 @@ def test_a_first_token_is_believed_where_nothing_can_be_predicted():
     assert int(batch_of(stack, [0]).ids[0]) != 2
 
 
+@pytest.mark.parametrize("change", ["no id fits", "no tokenizer", "no loss"])
+def test_a_decoder_is_read_as_it_comes_where_no_first_token_can_be_tried(change):
+    model, tokenizer = copy.deepcopy(trained_decoder(first=True)), with_bos(added=False)
+    if change == "no id fits":  # GPT-2's default beside a small vocabulary, and a tokenizer without special tokens
+        tokenizer.bos_token = tokenizer.eos_token = tokenizer.cls_token = tokenizer.sep_token = tokenizer.unk_token = (
+            None
+        )
+    model.config.bos_token_id = {"no id fits": 50_256}.get(change, -1)
+    if change == "no loss":
+        model.lm_head = torch.nn.Linear(32, model.config.vocab_size, bias=False)
+        torch.nn.init.constant_(model.lm_head.weight, torch.nan)
+    stack = wrap(model, None if change == "no tokenizer" else tokenizer, name="mine")
+    assert not stack.notes and stack.tokenizer is (None if change == "no tokenizer" else tokenizer)
+
+
+def test_no_head_is_taken_from_the_folder_that_one_is_in(tmp_path, monkeypatch):
+    model = copy.deepcopy(trained_decoder(first=True))
+    save_file({"lm_head.weight": torch.zeros(3, 4)}, tmp_path / "other.safetensors")
+    monkeypatch.chdir(tmp_path)
+    model.config.tie_word_embeddings, model.config.bos_token_id, model.config.name_or_path = False, None, ""
+    assert (
+        wrap(model.model, with_bos(added=False)).notes[0].endswith("cannot be told without its language modelling head")
+    )
+    model.config.name_or_path = str(tmp_path)
+    assert "cannot be told" in wrap(model.model, with_bos(added=False)).notes[0], "whose head has another shape"
+
+
 def test_the_loss_of_a_model_that_is_read_without_its_head_is_that_of_the_head_in_its_files(tmp_path):
     model = copy.deepcopy(trained_decoder(first=True))
     model.config.tie_word_embeddings, model.config.bos_token_id = False, None
@@ -336,7 +363,7 @@ def test_each_text_of_a_translation_model_is_marked_with_its_own_language(kind, 
         batch = encode(tokenizer, ig.Corpus(language, TEXT[:3]), [0, 1], max_length=60)
         first = batch.ids[torch.cumsum(batch.lengths, 0) - batch.lengths]
         assert tokenizer.convert_ids_to_tokens(first.tolist()) == 2 * [mark] and not batch.content[0]
-        notes = unknown_notes(tokenizer, [ig.Corpus(language, TEXT[:3])])
+        notes = tokenizer_notes(tokenizer, [ig.Corpus(language, TEXT[:3])])
         assert any("has no token for the language" in note for note in notes) is (language == "qaa")
     assert tokenizer.src_lang == before == marks["en"]
 
@@ -468,7 +495,9 @@ def test_a_model_in_several_files_of_half_precision_is_read_in_float32(tiny, tmp
 
 def test_a_model_that_is_too_large_for_its_gpu_is_refused_before_it_is_loaded(monkeypatch):
     gpu = torch.device("cuda:1")
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: ({gpu: 3_000_000_000}[device], 0))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: ({gpu: 2_500_000_000}[device], 0))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 800_000_000)  # of which torch uses some
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 300_000_000)
     monkeypatch.setattr(loading, "virtual_memory", lambda: SimpleNamespace(available=9_000_000_000))
     loading._check_memory("it", 1_500_000_000, torch.bfloat16, None, gpu)
     with pytest.raises(InputError, match="which take 3.2 GB in bfloat16, and 3.0 GB of GPU memory are free"):

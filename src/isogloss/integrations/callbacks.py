@@ -50,7 +50,8 @@ def stack_of(model: Any, tokenizer: Any = None) -> Stack:
     name = type(model).__name__
     unsupported = f"{name} is an encoder-decoder; the callbacks are for encoders and decoders"
     require(not model.config.is_encoder_decoder, unsupported)
-    return wrap(model, tokenizer, name=name)
+    stack = wrap(model, None, name=name)  # texts are tokenised as they are for training, with no token added
+    return replace(stack, tokenizer=tokenizer)
 
 
 def updates_in_epoch(loader: Any, arguments: Any) -> int | None:

@@ -240,7 +240,7 @@ def _rows_of_alignment(
     stack, model, settings = setup.stack, setup.stack.language_model, setup.settings
     tokenizer, seed, device = stack.tokenizer, settings.seed, stack.device
     pairs = find_packed(text, tokenizer, run.scratch / "pairs")
-    for note in (*pairs.notes, *recipe.unknown_notes(tokenizer, _first_sentences(text.sources))):
+    for note in (*pairs.notes, *recipe.tokenizer_notes(tokenizer, _first_sentences(text.sources))):
         run.note(note)
     if not setup.dropout:
         without_dropout(model)

@@ -314,7 +314,7 @@ def _rows_of_drift(
         for own in texts
         if own.shortened
     ]
-    unknown = recipe.unknown_notes(stack.tokenizer, (train, *watched))
+    unknown = recipe.tokenizer_notes(stack.tokenizer, (train, *watched))
     for sentence in (*cut, *unknown, *overlap_notes(train, reading.parallel)):
         run.note(sentence)
     # Measured now and yielded last: an error before the first row leaves no run folder behind.

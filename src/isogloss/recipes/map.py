@@ -158,7 +158,7 @@ def map(
     if slow:
         notes.append(f"sentences alone were compared: the slow tokenizer of {stack.name} does not say where words are")
     notes += stack.notes
-    notes += [note for text in texts.values() for note in options.unknown_notes(stack.tokenizer, text.corpora)]
+    notes += [note for text in texts.values() for note in options.tokenizer_notes(stack.tokenizer, text.corpora)]
     return Work(options.model_name(stack.name), rows, hashes, notes, depth=stack.cuts[-1])
 
 

@@ -41,7 +41,7 @@ from isogloss.runs.run import Run, is_first_process, read_facts, start
 from isogloss.runs.table import Row, number_or_text, records
 from isogloss.stack.load import STEP_FILE
 from isogloss.stack.stack import Chain, Stack
-from isogloss.text.batches import language_name
+from isogloss.text.batches import language_token
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.languages import code
 from isogloss.text.readers.dictionaries import embedded
@@ -262,7 +262,7 @@ def find_recipe(name: str) -> Recipe:
 # --- options that recipes share --------------------------------------------------------------------------------------
 
 OPTIMISER, SCHEDULE, COMPUTE, RUN, RARE = "Optimiser", "Schedule", "Compute", "Run folder", "Rarely needed"
-LOOKED_AT, MANY_UNKNOWN = 1_000, 0.05  # for `unknown_notes`: sentences that are tokenised, and share of their tokens
+LOOKED_AT, MANY_UNKNOWN = 1_000, 0.05  # for `tokenizer_notes`: sentences that are tokenised, and share of their tokens
 RUN_OPTIONS = ("out", "resume")
 NO_FILE_NAME = r"[^\w.+-]+"  # characters of model names or values that are replaced in names of folders
 
@@ -406,7 +406,7 @@ def named_texts(texts: Sequence[Bitext]) -> dict[str, Bitext]:
     return named
 
 
-def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
+def tokenizer_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
     """A note on each text with at least 5% unknown tokens, or whose language a translation model has no token for.
 
     All words that the vocabulary cannot represent are the same token, so sentences of such words look alike to the
@@ -419,7 +419,7 @@ def unknown_notes(tokenizer: Any, texts: Iterable[Corpus]) -> list[str]:
     notes = []
     for text in texts:
         marked = getattr(tokenizer, "src_lang", None)
-        if marked is not None and language_name(tokenizer, text.language) is None:
+        if marked is not None and language_token(tokenizer, text.language) is None:
             notes.append(f"the tokenizer has no token for the language {text.language}: its texts are marked {marked}")
         if tokenizer.unk_token_id is None:
             continue

@@ -171,18 +171,21 @@ def _read_vectors(
     trial: Trial, stacks: Sequence[Stack], layers: Sequence[int], *, store: VectorStore, run: Run
 ) -> None:
     """Store the vectors of both texts, each language with its model: (layers, sentences, width) as `PART.LANGUAGE`."""
+    test, sinks = trial.texts["test"], []
+    for stack in stacks:  # one decision for all texts that a model reads, as mappings compare them
+        corpora = [corpus for corpus, reader in zip(test, stacks, strict=True) if reader is stack]
+        sinks.append(find_sinks(stack, corpora, layers=layers, rows=range(test.rows)))
+        if sinks[-1]:
+            where = f"{stack.name} has attention sinks, tokens whose states dwarf all others, at layers"
+            run.note(f"{where} {', '.join(map(str, sinks[-1]))}: they are left out of the means of sentences")
     for part, text in trial.texts.items():
-        for corpus, stack in zip(text, stacks, strict=True):
+        for corpus, stack, own_sinks in zip(text, stacks, sinks, strict=True):
             name, done, shortened = f"{part}.{corpus.language}", 0, 0
             if name in store:
                 continue
-            sinks = find_sinks(stack, [corpus], layers=layers, rows=range(len(corpus)))
             title = f"{corpus.language} in {corpus.name}" if corpus.name else corpus.language
-            if sinks:
-                named = f"a few tokens of {title} are attention sinks, whose states dwarf all others, at layers"
-                run.note(f"{named} {', '.join(map(str, sinks))}: they are left out of the means of sentences")
             with store.filling(name, (len(layers), len(corpus), stack.width)) as states:
-                for chunk in stream(stack, corpus, layers=layers, sinks=sinks):
+                for chunk in stream(stack, corpus, layers=layers, sinks=own_sinks):
                     states[:, done : done + len(chunk.rows)] = chunk.values["sentence"].cpu().numpy()
                     done += len(chunk.rows)
                     shortened += len(chunk.shortened)

@@ -12,7 +12,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.resources import files
@@ -164,16 +164,22 @@ def _with_first_token(stack: Stack, model: Any) -> Stack:
     names another one than it was trained with. The stack then gets a modified copy of the tokenizer and a note. Without
     a head there is no loss: BOS is believed if tokenizer and configuration agree and it does not end texts.
     """
-    tokenizer, ids = stack.tokenizer, stack.tokenizer(SENTENCE)["input_ids"][: stack.max_length - 1]
-    if stack.family.kind != "decoder" or ids[0] in marks(tokenizer):
+    tokenizer, config = stack.tokenizer, stack.model.config.get_text_config()
+    if stack.family.kind != "decoder" or tokenizer is None:
         return stack
-    told = stack.model.config.get_text_config().bos_token_id
-    names = ("bos", "eos", "cls", "sep", "unk", "pad")
-    bos, ending, *others = (getattr(tokenizer, f"{name}_token_id", None) for name in names)
-    first = [number for number in dict.fromkeys((told, bos, ending, *others)) if number is not None]
-    if not first:
+    ids = tokenizer(SENTENCE)["input_ids"][: stack.max_length - 1]
+    told, known = config.bos_token_id, min(len(tokenizer), len(stack.model.get_input_embeddings().weight))
+    bos, ending, *others = (
+        getattr(tokenizer, f"{name}_token_id", None) for name in ("bos", "eos", "cls", "sep", "unk")
+    )
+    named = dict.fromkeys((told, bos, ending, *others))
+    first = [number for number in named if isinstance(number, int) and 0 <= number < known]
+    if len(ids) < 2 or not first or ids[0] in marks(tokenizer):
         return stack
     weight = _output_weight(model, stack.model)
+    if weight is not None:
+        scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
+        weight = scale * weight.to(stack.device, stack.dtype)
 
     def loss(ids: list[int], before: int) -> float:
         """Nats per token of the sentence, after its first, which is preceded by `before` tokens."""
@@ -182,7 +188,7 @@ def _with_first_token(stack: Stack, model: Any) -> Stack:
         batch = Batch(tokens, torch.tensor([len(ids)], device=stack.device), *(torch.zeros_like(tokens),) * 4)
         with measuring(stack.model):
             top = stack.head_input(stack.read(batch, [stack.last])[stack.last])[before:-1]
-            return float(cross_entropy((top @ weight.T.to(top)).float(), tokens[before + 1 :]))
+            return float(cross_entropy((top @ weight.T).float(), tokens[before + 1 :]))
 
     if weight is None:
         if bos is None or bos == ending or bos != told:
@@ -190,18 +196,16 @@ def _with_first_token(stack: Stack, model: Any) -> Stack:
             return replace(stack, notes=(*stack.notes, f"{stack.name}: {unsure} without its language modelling head"))
         number, evidence = bos, "which the configuration names"
     else:
-        losses = {number: loss([number, *ids], 1) for number in first if number < len(weight)}
+        losses = {number: loss([number, *ids], 1) for number in first}
         number, without = min(losses, key=losses.__getitem__), loss(ids, 0)
-        if without - losses[number] < GAIN:
+        if not without - losses[number] >= GAIN:  # nor if a loss is no number
             return stack
         evidence = f"with which the loss of a sentence is {losses[number]:.1f} nats a token, and {without:.1f} without"
     mark = tokenizer.convert_ids_to_tokens(number)
-    known = f"its tokenizer does not add the first token {mark}, {evidence}"
-    require(
-        tokenizer.is_fast,
-        f"{stack.name}: {known}; this slow tokenizer cannot be told to: save it as a fast one, or with the token",
-    )
-    note = f"{stack.name}: {known}; it was put before every text"
+    missing = f"{stack.name}: its tokenizer does not add the first token {mark}, {evidence}"
+    slow = f"{missing}; this slow tokenizer cannot be told to: save it as a fast one, or with the token"
+    require(tokenizer.is_fast, slow)
+    note = f"{missing}; it was put before every text"
     return replace(stack, tokenizer=_prepending(tokenizer, mark), notes=(*stack.notes, note))
 
 
@@ -217,11 +221,12 @@ def _output_weight(model: Any, base: Any) -> Tensor | None:
             whole = AutoModelForCausalLM.from_config(model.config)
     except ValueError:  # transformers has no such model with a head
         return None
-    output = whole.get_output_embeddings()
-    name = next((f"{path}.weight" for path, module in whole.named_modules() if module is output), None)
-    for path in _weight_files(model.config.name_or_path, None):
-        with safe_open(path, framework="pt") as file:
-            if name in file.keys():  # noqa: SIM118, a file is not iterable
+    output, shape = whole.get_output_embeddings(), list(base.get_input_embeddings().weight.shape)
+    name = next((f"{path}.weight" for path, module in whole.named_modules() if module is output), "")
+    source, commit = model.config.name_or_path, getattr(model.config, "_commit_hash", None)
+    for path in _weight_files(source, commit) if source and name else ():
+        with suppress(SafetensorError), safe_open(path, framework="pt") as file:
+            if name in file.keys() and _shape(file, name) == shape:  # noqa: SIM118, a file is not iterable
                 return cast(Tensor, file.get_tensor(name))
     return None
 
@@ -371,7 +376,8 @@ def _read(
             numbers = numbers or _count_weights(source, revision, config)
             if "offload_folder" not in placement or packed_file is not None:  # GGUF files are dequantised in memory
                 four_bits = getattr(placement.get("quantization_config"), "load_in_4bit", None)
-                _check_memory(name, numbers, dtype, four_bits, hardware)
+                place = torch.device("cpu") if "offload_folder" in placement else hardware
+                _check_memory(name, numbers, dtype, four_bits, place)
             stored = {"use_safetensors": True} if packed_file is None else {}  # never pickles
             masked = config.model_type in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
             kind = AutoModel if not head else AutoModelForMaskedLM if masked else AutoModelForCausalLM
@@ -577,7 +583,8 @@ def _check_memory(
     kind = str(dtype).removeprefix("torch.") if four_bits is None else "int4" if four_bits else "int8"
     needed, free = numbers * size, {"memory": virtual_memory().available}
     if device.type == "cuda":
-        free["GPU memory"] = torch.cuda.mem_get_info(device)[0]
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)  # torch's, to be used again
+        free["GPU memory"] = torch.cuda.mem_get_info(device)[0] + kept
     place = min(free, key=free.__getitem__)
     smaller = "--dtype bfloat16 takes half of that" if size > 2 else "--device split reads it from disk"
     taken = f"{needed / 1e9:,.1f} GB in {kind}"

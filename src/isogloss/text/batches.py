@@ -144,7 +144,7 @@ def source_language(tokenizer: Any, language: str) -> Iterator[None]:
 
     Otherwise every text would be marked with the same one, usually English. Other tokenizers are left alone.
     """
-    own, before = language_name(tokenizer, language), getattr(tokenizer, "src_lang", None)
+    own, before = language_token(tokenizer, language), getattr(tokenizer, "src_lang", None)
     if own is None:
         yield
         return
@@ -155,7 +155,7 @@ def source_language(tokenizer: Any, language: str) -> Iterator[None]:
         tokenizer.src_lang = before
 
 
-def language_name(tokenizer: Any, language: str) -> str | None:
+def language_token(tokenizer: Any, language: str) -> str | None:
     """What the tokenizer of a translation model calls a language; None if it does not know it or names none.
 
     NLLB names Dutch nld_Latn, mBART nl_XX, M2M100 nl. Of a language in several scripts, the first one is taken.

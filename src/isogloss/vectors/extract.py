@@ -337,6 +337,7 @@ def find_sinks(
     begins: list[Tensor] = []
     for corpus in corpora:
         whole = encode(stack.tokenizer, corpus, list(rows[:PROBED]), max_length=stack.max_length)
+        whole = whole.take(torch.nonzero(whole.lengths).flatten().tolist())  # a sentence may have no token
         for members in group(whole.lengths.tolist(), tokens=1_024):
             batch = whole.take(members).to(stack.device)
             with measuring(stack.model):
@@ -347,7 +348,7 @@ def find_sinks(
                 lengths[layer].append(norms[batch.content].cpu())
     sinks = {}
     for layer, parts in lengths.items():
-        norms, first = torch.cat(parts), torch.cat(begins)
+        norms, first = torch.cat([torch.empty(0), *parts]), torch.cat([torch.empty(0, dtype=torch.bool), *begins])
         if first.all():
             continue
         # The first token of a text is the usual sink, and half of a sentence of two tokens.
