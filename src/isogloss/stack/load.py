@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, suppress
 from dataclasses import replace
 from difflib import get_close_matches
@@ -177,36 +177,39 @@ def _with_first_token(stack: Stack, model: Any) -> Stack:
     if len(ids) < 2 or not first or ids[0] in marks(tokenizer):
         return stack
     weight = _output_weight(model, stack.model)
-    if weight is not None:
-        scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
-        weight = scale * weight.to(stack.device, stack.dtype)
-
-    def loss(ids: list[int], before: int) -> float:
-        """Nats per token of the sentence, after its first, which is preceded by `before` tokens."""
-        assert weight is not None
-        tokens = torch.tensor(ids, device=stack.device)
-        batch = Batch(tokens, torch.tensor([len(ids)], device=stack.device), *(torch.zeros_like(tokens),) * 4)
-        with measuring(stack.model):
-            top = stack.head_input(stack.read(batch, [stack.last])[stack.last])[before:-1]
-            return float(cross_entropy((top @ weight.T).float(), tokens[before + 1 :]))
-
     if weight is None:
         if bos is None or bos == ending or bos != told:
             unsure = "its tokenizer adds no first token, and whether it was trained with one cannot be told"
             return replace(stack, notes=(*stack.notes, f"{stack.name}: {unsure} without its language modelling head"))
         number, evidence = bos, "which the configuration names"
     else:
-        losses = {number: loss([number, *ids], 1) for number in first}
-        number, without = min(losses, key=losses.__getitem__), loss(ids, 0)
-        if not without - losses[number] >= GAIN:  # nor if a loss is no number
+        without, *losses = _losses(stack, weight, [ids, *([number, *ids] for number in first)], scored=len(ids) - 1)
+        least, number = min(zip(losses, first, strict=True))
+        if not without - least >= GAIN:  # nor if a loss is no number
             return stack
-        evidence = f"with which the loss of a sentence is {losses[number]:.1f} nats a token, and {without:.1f} without"
+        evidence = f"with which the loss of a sentence is {least:.1f} nats a token, and {without:.1f} without"
     mark = tokenizer.convert_ids_to_tokens(number)
     missing = f"{stack.name}: its tokenizer does not add the first token {mark}, {evidence}"
     slow = f"{missing}; this slow tokenizer cannot be told to: save it as a fast one, or with the token"
     require(tokenizer.is_fast, slow)
     note = f"{missing}; it was put before every text"
     return replace(stack, tokenizer=_prepending(tokenizer, mark), notes=(*stack.notes, note))
+
+
+def _losses(stack: Stack, weight: Tensor, sentences: Sequence[Sequence[int]], *, scored: int) -> list[float]:
+    """Nats per token of the last `scored` tokens of each sentence, given as ids; weight: that of the output layer."""
+    tokens = torch.tensor([number for sentence in sentences for number in sentence], device=stack.device)
+    lengths = list(map(len, sentences))
+    batch = Batch(tokens, torch.tensor(lengths, device=stack.device), *(torch.zeros_like(tokens),) * 4)
+    config = stack.model.config.get_text_config()
+    scale = getattr(config, "logit_scale", None) or 1 / (getattr(config, "logits_scaling", None) or 1)
+    weight = scale * weight.to(stack.device, stack.dtype)
+    with measuring(stack.model):
+        top = stack.head_input(stack.read(batch, [stack.last])[stack.last])  # (tokens, width)
+        return [
+            float(cross_entropy((states[-scored - 1 : -1] @ weight.T).float(), ids[-scored:]))
+            for states, ids in zip(torch.split(top, lengths), torch.split(tokens, lengths), strict=True)
+        ]
 
 
 def _output_weight(model: Any, base: Any) -> Tensor | None:
