@@ -122,7 +122,7 @@ def test_runs_on_one_page_are_compared_on_what_all_have(tmp_path):
     assert line.startswith("Left out of one, as not every run on this page has it on the same sentences: en → ru, ")
     assert "p@1_mean" not in set(first.rows.measure), "a mean over all pairs is not one over those that are left"
     text = write_page([tmp_path / "one", tmp_path / "two"], tmp_path / "both.html", figures=False).read_text()
-    assert "Left out of one" in text
+    assert text.index("The languages meet") < text.index("Left out of one"), "the finding comes first"
 
 
 def test_other_texts_or_numbers_of_sentences_are_not_compared(tmp_path):

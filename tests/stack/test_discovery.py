@@ -504,6 +504,25 @@ def test_a_model_that_is_too_large_for_its_gpu_is_refused_before_it_is_loaded(mo
         loading._check_memory("it", 1_600_000_000, torch.bfloat16, None, gpu)
 
 
+def test_a_model_that_is_split_may_be_larger_than_its_gpu(monkeypatch):
+    """A GGUF file is unpacked in memory, and split over all devices afterwards."""
+    asked = []
+    monkeypatch.setattr(loading, "choose_device", lambda device: torch.device("cuda"))
+    monkeypatch.setattr(loading, "_count_gguf", lambda path: 5)
+    monkeypatch.setattr(loading, "locate", lambda name: str(name))
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", lambda *_, **__: tiny_config("llama", 300))
+
+    def check(*args):
+        asked.append(args[-1].type)
+        raise InputError("enough")
+
+    monkeypatch.setattr(loading, "_check_memory", check)
+    for device in ("split", "cuda"):
+        with pytest.raises(InputError, match="enough"):
+            load("it.gguf", device=device)
+    assert asked == ["cpu", "cuda"]
+
+
 def test_a_model_of_the_hub_is_measured_by_its_files_or_by_what_their_index_says(tiny, tmp_path):
     """In the hub's cache: a model of one file, and the index alone of one of several."""
     for name, keep in (("whole", "*"), ("parts", "*.json")):

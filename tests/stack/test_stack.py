@@ -2,6 +2,7 @@ import hashlib
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -340,3 +341,14 @@ def test_a_tokenizer_with_more_pieces_than_the_model_is_refused(tiny, tmp_path):
     tokenizer.save_pretrained(tmp_path)
     with pytest.raises(InputError, match=rf"has {len(tokenizer)} pieces, and the model knows 50: they do not belong"):
         load(tmp_path)
+
+
+def test_slow_tokenizers_are_told_apart_by_their_vocabularies():
+    hashes = []
+    for vocabulary in ({"a": 0, "b": 1}, {"b": 1, "a": 0}, {"a": 1, "b": 0}):
+        digest = hashlib.sha256()
+        stack_module.hash_tokenizer(
+            digest, SimpleNamespace(is_fast=False, get_vocab=lambda vocabulary=vocabulary: vocabulary)
+        )
+        hashes.append(digest.hexdigest())
+    assert hashes[0] == hashes[1] != hashes[2]

@@ -185,7 +185,7 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
     together = compared(runs)
     runs = [run for run, _ in together]
     shown = list(map(view_of, runs))
-    views = [replace(view, verdict=[*said, *view.verdict]) for view, (_, said) in zip(shown, together, strict=True)]
+    views = [replace(view, verdict=[*view.verdict, *said]) for view, (_, said) in zip(shown, together, strict=True)]
     views[0] = replace(views[0], verdict=[*best_layers(runs), *views[0].verdict])
     page = Path(path)
     if page.is_dir() or page.suffix == "":
