@@ -302,7 +302,7 @@ def test_a_report_that_is_stopped_offers_no_resume(isogloss, tmp_path, monkeypat
 
 def test_a_run_that_is_missing_is_told_before_another_is_drawn(isogloss, tmp_path):
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "rows.csv").write_text("measure,value,layer,variant,source,target\np@1,0.5,0,centred,en,nl\n")
+    (tmp_path / "run" / "rows.csv").write_text("measure,value,layer,method,source,target\np@1,0.5,0,centred,en,nl\n")
     code, _, told = isogloss("report", tmp_path / "run", tmp_path / "away", "--quiet")
     assert code == 2 and "away is not a folder" in told
     assert [one.name for one in (tmp_path / "run").iterdir()] == ["rows.csv"]

@@ -238,15 +238,6 @@ def test_a_half_written_last_row_is_not_reported(tmp_path):
     pd.testing.assert_frame_equal(read_run(folder).rows, whole)
 
 
-def test_rows_of_the_first_schema_open(tmp_path):
-    frame = table.frame(rows(Shape(languages=("en", "nl"), layers=3)))
-    old = frame.drop(columns=["plan", "method", "selection", "condition", "settings"]).assign(variant=frame["method"])
-    folder = write_run(tmp_path / "run", Shape(languages=("en", "nl"), layers=3))
-    old.to_parquet(folder / "rows.parquet")
-    pd.testing.assert_frame_equal(read_run(folder).rows, frame)
-    assert "centred P@1" in page_of(folder, tmp_path)
-
-
 def test_the_command_in_the_record_chooses_the_view_whatever_the_rows(run, monkeypatch):
     folder = read_run(run)
     for command, name in (("map", "map"), ("pretrain", "pretrain"), ("sweep", "align")):

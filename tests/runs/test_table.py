@@ -1,6 +1,5 @@
-"""The one table: its rows, their settings, means over seeds, and tables of the older schema."""
+"""The one table: its rows, their settings, means over seeds, and tables of another schema."""
 
-import csv
 import json
 
 import numpy as np
@@ -11,98 +10,29 @@ from isogloss.errors import InputError
 from isogloss.measures.statistics import Interval
 from isogloss.measures.word_alignment import alignment_error_rate
 from isogloss.runs.run import read_rows, start
-from isogloss.runs.table import COLUMNS, frame, key, mean_rows, records, row, settings_of, training_name, typed, upgrade
+from isogloss.runs.table import COLUMNS, frame, key, mean_rows, records, row, settings_of, training_name, typed
 
 FACTS = {"command": "map", "arguments": {}, "seed": 0, "model": "mini", "hashes": {}}
-OLD_COLUMNS = (
-    *("measure", "value", "low", "high", "floor", "n", "published", "model", "other_model", "layer", "other_layer"),
-    *("task", "data", "source", "target", "unit", "variant", "step", "seed"),
-)
-
-VARIANTS = [
-    ("", {}),
-    # how it was measured
-    ("centred", {"method": "centred"}),
-    ("csls", {"method": "csls"}),
-    ("debiased", {"method": "debiased"}),
-    ("itermax", {"method": "itermax"}),
-    # what was trained
-    ("freeze:8", {"plan": "freeze:8"}),
-    ("last:6", {"plan": "last:6"}),
-    ("reinit:1-2+freeze:0", {"plan": "reinit:1-2+freeze:0"}),
-    ("unfreeze:4/epoch", {"plan": "unfreeze:4/epoch"}),
-    ("untuned", {"plan": "untuned"}),
-    ("tlm+queue", {"plan": "tlm+queue"}),
-    ("queue+pull+reset", {"plan": "queue+pull+reset"}),
-    ("before", {"plan": "before"}),
-    ("30%", {"plan": "30%"}),
-    ("freeze:8 centred", {"plan": "freeze:8", "method": "centred"}),
-    # which checkpoint
-    ("freeze:8 oracle", {"plan": "freeze:8", "selection": "oracle"}),
-    # the situation or ablation
-    ("freeze:8 switch:0.5", {"plan": "freeze:8", "condition": "switch:0.5"}),
-    ("last:12+legacy:no-mask", {"plan": "last:12", "condition": "legacy:no-mask"}),
-    ("last:12+legacy:no-mask centred", {"plan": "last:12", "condition": "legacy:no-mask", "method": "centred"}),
-    ("procrustes+iterative csls", {"condition": "procrustes+iterative", "method": "csls"}),
-    # a task on top of an alignment: the last plan is the task's own
-    ("tlm freeze:8", {"plan": "freeze:8", "condition": "tlm"}),
-    # arguments of a sweep, or of a training among several
-    ("epochs:3 freeze:8", {"plan": "freeze:8", "settings": {"epochs": 3}}),
-    ("warm-up:0.1 freeze:8", {"plan": "freeze:8", "settings": {"warm_up": 0.1}}),
-    ("freeze:8 rate:5e-05 oracle", {"plan": "freeze:8", "selection": "oracle", "settings": {"rate": 5e-05}}),
-    ("train:en=a.tsv freeze:8", {"plan": "freeze:8", "settings": {"train": "en=a.tsv"}}),
-    ("pool:500 centred", {"method": "centred", "settings": {"pool": 500}}),
-]
-
-
-@pytest.mark.parametrize(("variant", "columns"), VARIANTS, ids=[variant or "none" for variant, _ in VARIANTS])
-def test_a_variant_of_the_older_schema_is_taken_apart(variant, columns):
-    table = upgrade(pd.DataFrame([{"measure": "cka", "value": 0.5, "variant": variant}]))
-    assert "variant" not in table.columns
-    entry = table.to_dict("records")[0]
-    settings = settings_of(entry)
-    names = ("plan", "method", "selection", "condition")
-    assert {name: entry[name] for name in names if entry[name]} | (
-        {"settings": settings} if settings else {}
-    ) == columns
 
 
 def old_folder(folder, *, packed):
-    """A run folder as version 1 of the table left it."""
+    """A run folder with a column that this version does not have."""
     folder.mkdir()
-    rows = [
-        {"measure": "p@1", "value": 0.25, "low": 0.2, "high": 0.3, "n": 100, "layer": 8, "variant": "freeze:8 centred"},
-        {"measure": "gap", "value": 1 / 3, "target": "nl", "variant": "epochs:3 freeze:8 oracle", "seed": 1},
-        {"measure": "truncated", "value": 2.0},
-    ]
     (folder / "run.json").write_text(json.dumps({**FACTS, "status": "finished", "started": "2026-01-01T00:00:00"}))
+    rows = pd.DataFrame([{"measure": "p@1", "value": 0.25, "layer": 8, "variant": "freeze:8 centred"}])
     if packed:
-        pd.DataFrame(rows, columns=list(OLD_COLUMNS)).to_parquet(folder / "rows.parquet", index=False)
-        return
-    with (folder / "rows.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, OLD_COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        rows.to_parquet(folder / "rows.parquet", index=False)
+    else:
+        rows.to_csv(folder / "rows.csv", index=False)
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["csv", "parquet"])
-def test_a_table_of_the_older_schema_is_read_in_the_columns_of_today(packed, tmp_path):
-    old_folder(tmp_path / "old", packed=packed)
-    expected = [
-        {**row("p@1", 0.25, low=0.2, high=0.3, n=100, layer=8, plan="freeze:8", method="centred"), "over": ""},
-        row("gap", 1 / 3, target="nl", plan="freeze:8", selection="oracle", settings={"epochs": 3}, seed=1),
-        row("truncated", 2.0),
-    ]
-    pd.testing.assert_frame_equal(read_rows(tmp_path / "old"), frame(expected))
-
-
-@pytest.mark.parametrize("packed", [False, True], ids=["csv", "parquet"])
-def test_a_run_of_the_older_schema_is_not_resumed_and_stays_as_it_is(packed, tmp_path):
+def test_a_run_of_another_schema_is_neither_read_nor_resumed_and_stays_as_it_is(packed, tmp_path):
     old_folder(tmp_path / "old", packed=packed)
     before = {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()}
-    sentence = (
-        r"old was made by another version of isogloss \(schema 1 of its rows, not 2\); it can be reported, not res"
-    )
+    with pytest.raises(InputError, match="the columns are not those of a run"):
+        read_rows(tmp_path / "old")
+    sentence = r"old was made by another version of isogloss \(schema 1 of its rows, not 2\); choose another --out"
     with pytest.raises(InputError, match=sentence):
         start(tmp_path / "old", FACTS, resume=True)
     assert {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()} == before

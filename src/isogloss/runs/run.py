@@ -158,7 +158,7 @@ def start(folder: str | Path, facts: Mapping[str, Any], *, resume: bool = False,
             if before.get("schema", 1) != table.SCHEMA:
                 raise InputError(
                     f"{path} was made by another version of isogloss (schema {before.get('schema', 1)} of its rows, "
-                    f"not {table.SCHEMA}); it can be reported, not resumed: choose another --out"
+                    f"not {table.SCHEMA}); choose another --out"
                 )
             now = json.loads(json.dumps(run.facts, default=str))
             names = ("command", "arguments", "seed", "model", "hashes")
@@ -208,7 +208,7 @@ def check_folder(path: Path, *, resume: bool) -> None:
 
 
 def read_rows(folder: str | Path) -> pd.DataFrame:
-    """The table of a run folder, finished or not, in the current schema.
+    """The table of a run folder, finished or not.
 
     `rows.csv` is what the run wrote row by row. `rows.parquet` is used instead if it is damaged, has fewer rows than
     `run.json` records, or is missing, as in published results. Raises InputError if that does not help.
@@ -228,15 +228,16 @@ def read_rows(folder: str | Path) -> pd.DataFrame:
             if not packed.is_file():
                 raise
     with readable(packed, "cannot be read as parquet", lost):
-        return table.typed(pd.read_parquet(packed))
+        data = pd.read_parquet(packed)
+    require(set(data.columns) <= set(COLUMNS), f"{packed}: the columns are not those of a run")
+    return table.typed(data)
 
 
 def _read_csv(path: Path) -> pd.DataFrame:
     text = path.read_text(encoding="utf-8")
     lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))  # a kill may leave an incomplete last line
     columns = tuple(next(lines, ()))
-    if "measure" not in columns or not set(columns) <= {*COLUMNS, "variant"}:
-        raise InputError(f"{path}:1: the columns are not those of a run")
+    require("measure" in columns and set(columns) <= set(COLUMNS), f"{path}:1: the columns are not those of a run")
     kinds: dict[str, Any] = dict.fromkeys(table.NUMBERS, float) | dict.fromkeys(table.COUNTS, int)
     kinds |= dict.fromkeys(table.NAMES, table.read_name)
     rows = []

@@ -19,8 +19,7 @@ items are compared (`isogloss.measures.statistics.two_way_mean`). The coordinate
     step, seed
 
 Coordinates that do not apply are empty, and no code parses the text of a cell. Rows are written with full precision, so
-a table read back equals the table written. Rows of schema 1 had `plan`, `method`, `selection`, `condition` and
-`settings` in one text, `variant`, which only `upgrade` parses.
+a table read back equals the table written.
 """
 
 import json
@@ -125,8 +124,8 @@ def frame(rows: Iterable[Row]) -> pd.DataFrame:
 
 
 def typed(data: pd.DataFrame) -> pd.DataFrame:
-    """A data frame of any schema with all columns in order and one type per column; absent ones are empty."""
-    data = (upgrade(data) if "variant" in data else data).reindex(columns=list(COLUMNS))
+    """A data frame with all columns in order and one type per column; absent ones are empty."""
+    data = data.reindex(columns=list(COLUMNS))
     for name in COLUMNS:
         if name in NUMBERS:
             data[name] = pd.to_numeric(data[name]).astype("float64")
@@ -209,55 +208,3 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
             cells["floor"] = sum(floors) / len(floors)
         means.append(row(measure, mean, over="seeds", **cells))
     return means
-
-
-def upgrade(table: pd.DataFrame) -> pd.DataFrame:
-    """Convert rows of schema 1 to the current columns."""
-    variants = table["variant"].fillna("").astype("str")
-    columns = {variant: _columns_of(variant) for variant in variants.unique()}
-    table = table.drop(columns="variant")
-    for name in ("plan", "method", "selection", "condition", "settings"):
-        table[name] = variants.map({variant: cells.get(name, "") for variant, cells in columns.items()})
-    return table
-
-
-_METHODS = {"cosine", "centred", "csls", "debiased", "itermax", "statistical", "attention"}
-_PLANS = {"freeze", "last", "train", "reinit", "unfreeze"}
-_TRAININGS = {"untuned", "before", "both", "tlm", "contrastive", "search", "unshuffled", "10%", "30%"}
-_ALIGNMENTS = {"tlm", "queue", "batch", "pull", "reset", "unshuffled"}
-
-
-def _columns_of(variant: str) -> dict[str, str]:
-    """The columns encoded in a `variant` of schema 1.
-
-    >>> _columns_of("last:12+legacy:no-mask centred")
-    {'plan': 'last:12', 'method': 'centred', 'condition': 'legacy:no-mask'}
-    >>> _columns_of("epochs:3 freeze:8 switch:0.5 rate:5e-05 oracle")
-    {'plan': 'freeze:8', 'selection': 'oracle', 'condition': 'switch:0.5', 'settings': '{"epochs": 3, "rate": 5e-05}'}
-    """
-    words, plans, method, selection = variant.split(" "), list[str](), "", ""
-    settings: dict[str, Any] = {}
-    if words[-1] == "oracle":
-        selection = words.pop()
-    elif words[-1] in _METHODS:
-        method = words.pop()
-    conditions = []
-    for word in words:
-        plan, _, defects = word.partition("+legacy:")
-        name, colon, value = plan.partition(":")
-        is_plan = name in _PLANS and colon and "=" not in value  # `train:en=a.tsv` is an argument of a sweep
-        if plan in _TRAININGS or is_plan or set(plan.split("+")) <= _ALIGNMENTS:
-            plans.append(plan)
-            conditions += [f"legacy:{defects}"] if defects else []
-        elif colon and not name.startswith("switch"):
-            settings[name.replace("-", "_")] = number_or_text(value)
-        elif word:
-            conditions.append(word)
-    cells = {
-        "plan": plans[-1] if plans else "",
-        "method": method,
-        "selection": selection,
-        "condition": " ".join([*plans[:-1], *conditions]),
-        "settings": settings_text(settings),
-    }
-    return {name: cell for name, cell in cells.items() if cell}
