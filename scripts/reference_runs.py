@@ -10,8 +10,8 @@ the same script records any version of the package. Random weights and invented 
 helpers of the tests; later recordings are given the same INPUTS. What a run printed is kept in `OUT/logs/NAME.txt`.
 Reports are drawn with --pages only, which doubles the time.
 
-Both recordings are read by the `isogloss.runs.read_rows` that is imported. Rows are the same when their coordinates are equal and their numbers differ by at most 1e-9, relative to the larger one.
-Recordings are comparable only on the same machine.
+Rows are the same when their coordinates are equal and their numbers differ by at most 1e-9, relative to the larger
+one. Recordings are comparable only on the same machine.
 """
 
 import argparse

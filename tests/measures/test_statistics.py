@@ -19,6 +19,7 @@ from isogloss.measures.statistics import (
     mean_interval,
     mean_over_seeds,
     paired_differences,
+    share_interval,
     two_way_mean,
     wilson_interval,
 )
@@ -120,6 +121,33 @@ def test_wilson_agrees_with_scipy(hits, n):
     found = wilson_interval(hits, n)
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     assert (found.value, found.n) == (hits / n, n)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(3, 100), (99, 100), (0, 400), (400, 400)])
+def test_the_interval_of_a_share_of_hits_is_wilson_s_with_the_t_quantile(hits, n):
+    confidence = 2 * stats.norm.cdf(stats.t.ppf(0.975, n - 1)) - 1
+    expected = binomtest(hits, n).proportion_ci(confidence, method="wilson")
+    found = share_interval(torch.tensor([1.0] * hits + [0.0] * (n - hits)), floor=0.1)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
+    assert (found.value, found.n, found.floor) == (hits / n, n, 0.1)
+    assert not share_interval(torch.ones(1)).known
+
+
+@pytest.mark.parametrize(("n", "p", "directions"), [(50, 0.99, 1), (100, 0.99, 6), (1000, 0.999, 1), (3, 0.7, 20)])
+def test_shares_near_one_and_of_few_items_are_covered(n, p, directions):
+    """Regression: a normal interval of 50 hits at p = 0.99 covered 40% of the time, since [1, 1] has no width."""
+    draws = np.random.default_rng(0).binomial(directions, p, size=(2000, n)) / directions
+    found = [share_interval(torch.from_numpy(row)) for row in draws]
+    assert np.mean([one.low <= p <= one.high for one in found]) > 0.9
+
+
+def test_a_mean_of_few_items_is_covered():
+    draws = np.random.default_rng(0).normal(size=(2000, 3))
+    found = [mean_interval(torch.from_numpy(row)) for row in draws]
+    assert np.mean([one.low <= 0 <= one.high for one in found]) == pytest.approx(0.95, abs=0.015)
+    assert [found[0].low, found[0].high] == pytest.approx(
+        stats.t.interval(0.95, 2, draws[0].mean(), stats.sem(draws[0]))
+    )
 
 
 def test_intervals_are_clipped_and_contain_the_value():

@@ -11,12 +11,13 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.measures.statistics import ratio_interval
-from isogloss.recipes.tokens import causal_bits, masked_bits
+from isogloss.recipes.tokens import language_model_bits
 from isogloss.seeds import seed_of
 from isogloss.stack.load import wrap
-from isogloss.text.batches import marks
+from isogloss.text.batches import known_text, marks, tokenise
 from isogloss.text.masking import fixed_masks, masking_of
 from isogloss.text.words import words_of
+from isogloss.training.perplexities import perplexity_probe
 from tiny_commands import command_line
 from tiny_models import TEXT, byte_level_tokenizer, tiny_language_model, tiny_tokenizer
 
@@ -86,17 +87,46 @@ def test_bits_per_byte_of_a_decoder_are_its_likelihood(text):
     model, tokenizer = tiny_language_model("gpt2"), tiny_tokenizer()
     tokenizer.bos_token = "[CLS]"  # which is also what the tokenizer begins a text with
     corpus = ig.Corpus("qaa", [*TEXT, text["qaa"].sentences[0]])
-    reading = causal_bits(wrap(model, tokenizer), corpus)
-    nats = bytes_read = 0
+    reading = language_model_bits(wrap(model, tokenizer), corpus)
+    nats = bytes_read = tokens = 0
     for sentence in corpus:
-        ids = tokenizer(sentence, return_tensors="pt")["input_ids"]
+        encoded = tokenizer(sentence, return_tensors="pt", return_offsets_mapping=True)
+        ids = encoded["input_ids"]
         with torch.no_grad():
             logs = model(input_ids=ids).logits[0].double().log_softmax(-1)
         for place in range(1, ids.shape[1] - 1):  # less the [SEP] at its end
-            nats -= float(logs[place - 1, ids[0, place]])
+            if ids[0, place] == tokenizer.unk_token_id:
+                start, end = encoded["offset_mapping"][0, place].tolist()
+                space = len(sentence[:start]) - len(sentence[:start].rstrip())
+                bytes_read -= len(sentence[start:end].encode()) + space
+            else:
+                nats -= float(logs[place - 1, ids[0, place]])
+                tokens += 1
         bytes_read += len(sentence.encode())
     assert reading.value == pytest.approx(nats / math.log(2) / bytes_read, rel=1e-5)
-    assert reading.n == len(corpus) and reading.low < reading.value < reading.high
+    assert reading.n == tokens and reading.low < reading.value < reading.high
+
+
+def test_text_that_is_unknown_does_not_make_a_language_easier():
+    """Its tokens are not predicted, so its bytes are not counted: the loss of what is left stands."""
+    model, tokenizer = tiny_language_model("bert"), tiny_tokenizer()
+    known = " ".join(TEXT)
+    words = [word for word in known.split() if tokenizer.unk_token not in tokenizer.tokenize(word)][:6]
+    mixed = ig.Corpus("en", [f"{words[0]} ☃☃☃☃ {' '.join(words[1:])} ☃☃"])
+    assert known_text(tokenizer, mixed, 0) == (" ".join(words), len(words))
+    sentences = tokenise(tokenizer, mixed, max_length=64)
+    assert (sentences.words, sentences.characters) == (len(words), len(" ".join(words)))
+    reading = language_model_bits(wrap(model, tokenizer), mixed)
+    of_tokens = perplexity_of(model, tokenizer, mixed)
+    tokens = sum(len(tokenizer.tokenize(word)) for word in words)
+    assert reading.value == pytest.approx(math.log2(of_tokens) * tokens / len(" ".join(words).encode()), rel=1e-5)
+
+
+def perplexity_of(model, tokenizer, corpus):
+    """Perplexity per token of a masked LM."""
+    sentences, masking = tokenise(tokenizer, corpus, max_length=64), masking_of(tokenizer)
+    probe = perplexity_probe(model, [sentences], every=1, seed=0, masking=masking, device="cpu")
+    return next(reading["value"] for reading in probe.take() if reading["unit"] == "token")
 
 
 def test_a_first_token_is_put_before_texts_that_have_none():
@@ -111,13 +141,13 @@ def test_a_first_token_is_put_before_texts_that_have_none():
             logs = model(input_ids=torch.tensor([ids])).logits[0].double().log_softmax(-1)
         nats -= sum(float(logs[place - 1, ids[place]]) for place in range(1, len(ids)))
     expected = nats / math.log(2) / sum(len(sentence.encode()) for sentence in corpus)
-    assert causal_bits(wrap(model, tokenizer), corpus).value == pytest.approx(expected, rel=1e-5)
+    assert language_model_bits(wrap(model, tokenizer), corpus).value == pytest.approx(expected, rel=1e-5)
 
 
 def test_bits_per_byte_of_a_masked_model_are_the_surprise_of_masked_tokens():
     model, tokenizer = tiny_language_model("bert"), tiny_tokenizer()
     corpus, masking = ig.Corpus("en", TEXT), masking_of(tokenizer)
-    reading = masked_bits(wrap(model, tokenizer), corpus, seed=4)
+    reading = language_model_bits(wrap(model, tokenizer), corpus, seed=4)
     key, nats, asked, tokens = seed_of(4, "sentence masks", "en", "en"), 0.0, 0, 0
     for number, sentence in enumerate(TEXT):
         ids = np.array(tokenizer(sentence)["input_ids"])

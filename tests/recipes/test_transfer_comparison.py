@@ -150,6 +150,11 @@ def test_what_cannot_be_compared_is_one_sentence(bitext, batches, part):
         compared_text(bitext, **batches)
 
 
+def test_repeated_rows_are_compared_once():
+    """Regression: rows that occur twice read as agreement of the two languages."""
+    assert compared_text([TEXT.take([*range(20), *range(20)])], size=0, shifted=False).rows == 20
+
+
 def test_floors_of_published_batches_are_high(ran):
     """What the defects do: four windows of a quarter of few sentences cannot tell translations from strangers."""
     table = ran[2]

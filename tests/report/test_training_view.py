@@ -179,7 +179,7 @@ def test_the_run_s_own_mean_gives_the_interval_and_the_directions_give_who_is_ne
     lines = say(rows, mean)
     assert "0.400 [0.399, 0.620]" in lines[0]
     assert "average over 2 directions, n = 500 sentences each" in lines[0]
-    assert lines[1].startswith("At layer 1, Dutch is closest to English (0.600 [0.580, 0.620]) and Chinese farthest")
+    assert lines[1].startswith("At layer 1, Dutch (0.600 [0.580, 0.620]) is closest to English and Chinese (0.2")
 
 
 def test_chance_and_ties_at_the_last_step_are_said():

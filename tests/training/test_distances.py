@@ -18,7 +18,7 @@ from isogloss.measures.statistics import jackknife_interval
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.stack import Stack
 from isogloss.text.words import spans
-from isogloss.training.distances import _distance, distance_probe, sample_vectors
+from isogloss.training.distances import _distance, _first_uses, distance_probe, sample_vectors
 from tiny_models import DEPTH, ENCODERS, TEXT, tiny_config, tiny_tokenizer
 
 CORPUS = ig.Corpus("en", TEXT, name="eight")
@@ -78,15 +78,28 @@ def words_by_hand(stack, hidden=None):
     return found
 
 
+def first_uses(keys, stack):
+    """The keys (sentence, word) of the first use of each word of TEXT, in the order in which sentences are drawn."""
+    seen, kept, rows = set(), [], sample_vectors(stack, CORPUS, seed=0, words=None).rows
+    for row, number in sorted(keys, key=lambda key: (rows.index(key[0]), key[1])):
+        start, end = spans(TEXT[row], "en")[number]
+        word = TEXT[row][start:end].lower()
+        kept += [(row, number)] if word not in seen else []
+        seen.add(word)
+    return kept
+
+
 def test_distances_agree_with_a_loop_over_words(bert, native):
     assert any(bert.tokenizer.tokenize(text) != native.tokenizer.tokenize(text) for text in TEXT)
     readings = take(bert, native)
     here, there = words_by_hand(bert), words_by_hand(native)
-    keys = sorted(here[0])
-    assert {one["n"] for one in readings} == {len(keys)} == {sum(len(spans(text, "en")) for text in TEXT)}
+    keys, firsts = sorted(here[0]), first_uses(here[0], bert)
+    assert len(firsts) < len(keys) == sum(len(spans(text, "en")) for text in TEXT)
+    counted = {NAMES["l2"]: len(keys), NAMES["cosine"]: len(keys), NAMES["cka"]: len(firsts)}
+    assert {one["measure"]: one["n"] for one in readings} == {**counted, NAMES["procrustes"]: len(firsts)}
     for layer in range(DEPTH + 1):
         pairs = [(here[layer][key], there[layer][key]) for key in keys]
-        x, y = (torch.stack(side) for side in zip(*pairs, strict=True))
+        x, y = (torch.stack([side[layer][key] for key in firsts]) for side in (here, there))
         expected = {
             "l2": sum(float((a - b).square().sum()) ** 0.5 for a, b in pairs) / len(pairs),
             "cosine": sum(1 - float(a @ b) / float(a.norm() * b.norm()) for a, b in pairs) / len(pairs),
@@ -133,6 +146,21 @@ def test_a_rotation_is_a_distance_but_no_other_arrangement(bert):
     assert min(values(readings, "cosine")) > 0.5
     assert values(readings, "cka") == pytest.approx([1] * (DEPTH + 1), abs=1e-4)
     assert values(readings, "procrustes") == pytest.approx([0] * (DEPTH + 1), abs=1e-6)
+
+
+def test_a_repeated_word_is_no_agreement():
+    """Vectors drawn anew for each word and model agree in nothing, however often a word occurs."""
+    rng = np.random.default_rng(0)
+    words = rng.choice(300, size=1200, p=(1 / np.arange(1, 301)) / (1 / np.arange(1, 301)).sum())
+    corpus = ig.Corpus(
+        "en", [" ".join(f"w{word}" for word in words[start : start + 10]) for start in range(0, 1200, 10)]
+    )
+    x, y = (torch.from_numpy(rng.normal(size=(300, 64))[words]).float() for _ in "xy")
+    items = torch.tensor([(row, place) for row in range(120) for place in range(10)])
+    first = _first_uses(corpus, items)
+    assert len(first) == len(set(words.tolist())) and ig.cka(x, y) > 0.5
+    alike = _distance("cka", x, y, sentences=items[:, 0], first=first, seed=0)
+    assert alike["low"] < 0 < alike["high"] and abs(alike["value"]) < 0.05 and alike["n"] == len(first)
 
 
 def test_floors_are_those_of_shuffled_pairs(bert, native):
@@ -190,7 +218,7 @@ def test_position_by_position_distance_between_models_with_different_tokenizers(
     lengths = [[len(stack.tokenizer(text)["input_ids"]) for text in DUTCH] for stack in (whole, halves)]
     assert lengths == [[8, 7, 7], [13, 11, 11]]
     by_words = take(whole, halves, DUTCH)
-    assert {(one["unit"], one["n"]) for one in by_words} == {("word", 6 + 5 + 5)}
+    assert {(one["unit"], one["n"]) for one in by_words} == {("word", 6 + 5 + 5), ("word", len(WORDS))}
     for name, value in {"l2": 0, "cosine": 0, "cka": 1, "procrustes": 0}.items():
         assert values(by_words, name) == pytest.approx([value] * (DEPTH + 1), abs=1e-5)
     by_position = take(whole, halves, DUTCH, by_position=True, measures=["l2"])
@@ -328,7 +356,10 @@ def test_every_family_of_encoders_is_compared(tiny, family):
 
 def test_the_sample_is_of_whole_sentences_drawn_by_the_seed(bert, native):
     corpus = ig.Corpus("en", [f"{text} {number}" for number in range(6) for text in TEXT])
-    counts = {seed: {one["n"] for one in take(bert, native, corpus, words=60, seed=seed)} for seed in range(3)}
+    l2 = ["l2"]
+    counts = {
+        seed: {one["n"] for one in take(bert, native, corpus, words=60, seed=seed, measures=l2)} for seed in range(3)
+    }
     for (count,) in counts.values():
         assert 60 <= count < 60 + max(len(spans(text, "en")) for text in corpus)
     first = sample_vectors(bert, corpus, seed=0, words=60)
@@ -346,7 +377,7 @@ def test_models_of_other_widths_are_compared_by_cka(bert):
     readings = list(probe.take())
     assert {one["measure"] for one in readings} == {"cka"}
     here, there = words_by_hand(bert)[1], words_by_hand(wide)[1]
-    x, y = (torch.stack([side[key] for key in sorted(here)]) for side in (here, there))
+    x, y = (torch.stack([side[key] for key in first_uses(here, bert)]) for side in (here, there))
     assert values(readings, "cka")[1] == pytest.approx(ig.cka(x, y), abs=1e-5)
     assert len(probe.notes) == 1
     assert "native is 64 wide" in probe.notes[0]
@@ -362,9 +393,9 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(bert, tiny):
         take(bert, shallow)
     with pytest.raises(InputError, match="no distance is called 'svcca'; choose l2, cosine, cka, procrustes"):
         take(bert, bert, measures=["svcca"])
-    with pytest.raises(InputError, match="have 1 words in common, and a distance needs at least 4"):
+    with pytest.raises(InputError, match="have 1 different words in common, and a distance needs at least 4"):
         take(bert, bert, ig.Corpus("en", ["yes"]))
-    with pytest.raises(InputError, match="have 0 words in common"):
+    with pytest.raises(InputError, match="have 0 different words in common"):
         take(bert, bert, ig.Corpus("en", ["yes"], words=[[]]))
     with pytest.raises(InputError, match="the corpus is empty"):
         take(bert, bert, ig.Corpus("en", []))

@@ -17,7 +17,7 @@ from isogloss.measures.cka import PairSums, SideSums
 from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width, shuffled_orders
 from isogloss.measures.registry import measure
 from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
-from isogloss.measures.statistics import Interval, mean_interval
+from isogloss.measures.statistics import Interval, share_interval
 
 _neutral = partial(measure, higher_is_better=False, neutral=True)  # lower is selected, neither is called better
 
@@ -174,7 +174,7 @@ def separability_interval(x: Tensor, y: Tensor) -> Interval:
     mean_x, mean_y = ((side.sum(dim=0) - side) / (len(x) - 1) for side in (x, y))  # (n, d): without each pair in turn
     across, middle = mean_x - mean_y, (mean_x + mean_y) / 2
     of_x, of_y = (torch.sign(((side - middle) * across).sum(dim=1)) for side in (x, y))  # 1: nearer to the mean of x
-    return mean_interval((of_x - of_y + 2) / 4, floor=0.5).clipped()
+    return share_interval((of_x - of_y + 2) / 4, floor=0.5)
 
 
 @measure(

@@ -36,7 +36,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.measures.inputs import Sums
 from isogloss.measures.registry import measure
-from isogloss.measures.statistics import Interval, jackknife_interval, mean_over_seeds, ratio_interval
+from isogloss.measures.statistics import Interval, jackknife_interval, mean_over_seeds
 
 Unit = Literal["token", "word", "character"]
 UNITS: tuple[Unit, ...] = ("token", "word", "character")
@@ -128,21 +128,10 @@ def perplexity_interval(totals: Tensor, counts: Tensor, *, rate: float = 1.0) ->
     range=(0.0, math.inf),
     takes="other",
 )
-def bits_per_byte(nats: Tensor, sizes: Tensor, *, n: int = 0) -> Interval:
-    """Bits per byte of text: the loss of its blocks in nats over their sizes in bytes, (blocks,) each.
-
-    The interval is a jackknife over the blocks. n: the number of sentences.
-
-    >>> bits_per_byte(Tensor([6.0, 2.0]) * math.log(2), Tensor([3, 1])).value
-    2.0
-    """
-    return ratio_interval(nats / math.log(2), sizes, n=n).clipped(0.0, math.inf)
-
-
-def bits_of_perplexity(perplexity: float, *, characters: int, size: int) -> float:
+def bits_per_byte(perplexity: float, *, characters: int, size: int) -> float:
     """Bits per byte of a text with `characters` characters and `size` bytes, from its perplexity per character.
 
-    >>> bits_of_perplexity(16.0, characters=10, size=20)
+    >>> bits_per_byte(16.0, characters=10, size=20)
     2.0
     """
     return math.log2(perplexity) * characters / size

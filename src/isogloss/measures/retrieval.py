@@ -32,7 +32,7 @@ from torch import Tensor
 from isogloss.errors import InputError, require
 from isogloss.measures.inputs import centre_rows, double, matrix, same_width, tensor_of
 from isogloss.measures.registry import measure
-from isogloss.measures.statistics import Interval, mean_interval, wilson_interval
+from isogloss.measures.statistics import Interval, share_interval, wilson_interval
 
 METHODS = ("cosine", "centred", "csls", "centred-csls", "margin")
 INDUCTION_METHODS = ("cosine", "csls")
@@ -378,7 +378,7 @@ def one_way(
         for k in ks:
             floors[k] += weight * (min(k, m) / m if g == 1 else 1 - float(missed[min(k, m) - 1]))
     precision = {k: wilson_interval(int((rank <= k).sum()), n, floor=floors[k]) for k in ks}
-    mrr = mean_interval(1 / double(rank), floor=mrr_floor).clipped()
+    mrr = share_interval(1 / double(rank), floor=mrr_floor)
     named = queries.cpu() if names is None else names[queries.cpu()]
     return Retrieval(n, m, p=precision, mrr=mrr, duplicates=duplicates, queries=named, ranks=rank.cpu())
 

@@ -7,7 +7,8 @@ How an interval is computed depends on what it is taken over:
 | seeds | the training run | Student's t of the mean: `mean_over_seeds`, `band` for curves |
 | both | the training run and the items of the test | sum of both variances: `two_way_mean`, `change_interval` |
 | items, a proportion | the sentences or words of the test | Wilson's score interval: `wilson_interval` |
-| items, a mean | the same | normal interval: `mean_interval` |
+| items, a mean of shares | the same | Wilson's, for a proportion that varies as much: `share_interval` |
+| items, any other mean | the same | Student's t of the mean: `mean_interval` |
 | items, a ratio of counts | the same | percentiles of a bootstrap: `percentile_interval` |
 | blocks of items | the same, if items cannot be resampled | jackknife: `jackknife_interval`, `ratio_interval` |
 | layers | which layers are compared | Fisher's interval of fewer, independent layers: `correlation` |
@@ -332,17 +333,38 @@ def wilson_interval(successes: int, n: int, *, floor: float = math.nan) -> Inter
     >>> wilson_interval(9, 10).share
     '0.900 [0.596, 0.982]'
     """
-    z, share = NORMAL, successes / n
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    reach = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    # Rounding must not push a bound past the value itself at 0 and 1.
-    return Interval(share, max(0.0, min(share, centre - reach)), min(1.0, max(share, centre + reach)), n, floor)
+    return Interval(successes / n, *_wilson_ends(successes / n, n, NORMAL), n, floor)
+
+
+def share_interval(values: Tensor, *, floor: float = math.nan) -> Interval:
+    """The mean of values (n,) between 0 and 1, with the interval of a proportion that varies as much as this mean.
+
+    A normal interval has no width if all values are 0 or all are 1, and covers too little near these ends. A mean m
+    with standard error s is as certain as a proportion of m (1 - m) / s^2 items, of n if s is 0. This is Wilson's
+    interval for that many items, with the t quantile of n - 1 degrees of freedom. NaN for fewer than two values.
+
+    >>> share_interval(Tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1])).share
+    '1.000 [0.662, 1.000]'
+    """
+    n, mean, variance = values.numel(), float(values.double().mean()), float(values.double().var(correction=0))
+    if n < 2:
+        return Interval(mean, n=n, floor=floor)
+    items = n * max(mean * (1 - mean), 0.0) / variance if variance > 0 else float(n)
+    return Interval(mean, *_wilson_ends(mean, items, t_quantile(n - 1)), n, floor)
+
+
+def _wilson_ends(share: float, items: float, z: float) -> tuple[float, float]:
+    """The ends of Wilson's interval of a proportion, z standard errors to either side."""
+    centre = (share + z * z / (2 * items)) / (1 + z * z / items)
+    reach = z / (1 + z * z / items) * math.sqrt(share * (1 - share) / items + z * z / (4 * items * items))
+    # Rounding must not push an end past the value itself at 0 and 1.
+    return max(0.0, min(share, centre - reach)), min(1.0, max(share, centre + reach))
 
 
 def mean_interval(values: Tensor, *, floor: float = math.nan) -> Interval:
-    """The mean of `values` (n,) with its normal interval, NaN for fewer than two values."""
+    """The mean of `values` (n,) with its t interval, NaN for fewer than two values."""
     n, mean = values.numel(), float(values.double().mean())
-    reach = NORMAL * float(values.double().std()) / math.sqrt(n) if n > 1 else math.nan
+    reach = t_quantile(n - 1) * float(values.double().std()) / math.sqrt(n) if n > 1 else math.nan
     return Interval(mean, mean - reach, mean + reach, n, floor)
 
 
@@ -357,19 +379,23 @@ def percentile_interval(values: Floats) -> tuple[float, float]:
     return round(float(low), 12), round(float(high), 12)
 
 
-def jackknife_interval(value: float, without: Tensor, *, n: int = 0, floor: float = math.nan) -> Interval:
+def jackknife_interval(
+    value: float, without: Tensor, *, n: int = 0, floor: float = math.nan, among: int = 1
+) -> Interval:
     """The interval around `value` of any statistic, from its values without each block in turn, (blocks,).
 
     Delete-one-block jackknife: with r_i the statistic without block i, the variance is (B - 1) / B * sum (r_i - mean
     r)^2, and the interval is value -+ t times its root with B - 1 degrees of freedom. The statistic may also be a mean
     of several CKA values or a difference of two with the same blocks, which compares layers on the same sentences. NaN
-    with fewer than 3 blocks.
+    with fewer than 3 blocks. among: the number of statistics of which this one is looked at; the interval has the
+    confidence that all of them together need (Bonferroni).
     """
     blocks = without.numel()
     if blocks < 3:
         return Interval(value, n=n, floor=floor)
     deviation = math.sqrt((blocks - 1) / blocks * float((without - without.mean()).square().sum()))
-    reach, parts = t_quantile(blocks - 1) * deviation, tuple(without.tolist()) if blocks <= PARTS else ()
+    quantile = t_quantile(blocks - 1, 1 - (1 - CONFIDENCE) / among)
+    reach, parts = quantile * deviation, tuple(without.tolist()) if blocks <= PARTS else ()
     return Interval(value, value - reach, value + reach, n=n, floor=floor, parts=parts)
 
 

@@ -12,9 +12,8 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError
-from isogloss.measures.registry import MEASURES
 from isogloss.measures.retrieval import Retrieval
-from isogloss.measures.statistics import jackknife_interval
+from isogloss.measures.statistics import Interval, jackknife_interval, share_interval
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.stack import Chain, Stack, layer_list
@@ -25,17 +24,32 @@ from isogloss.text.corpora import Bitext
 class LayerMean:
     """A score averaged over all pairs of languages, and its chance level.
 
-    without: the score without each block or sentence in turn, (blocks,).
+    without: the score without each block or sentence in turn, (blocks,). hits: whether it is a mean over sentences of
+    values between 0 and 1, each of which is a block.
     """
 
     value: float
     without: Tensor
     floor: float
+    hits: bool = False
+
+    @property
+    def scores(self) -> Tensor:
+        """The score of each block: n v - (n - 1) v_i, (blocks,)."""
+        count = len(self.without)
+        return count * self.value - (count - 1) * self.without
+
+    @property
+    def interval(self) -> Interval:
+        """The score with its interval and chance level."""
+        if self.hits:
+            return share_interval(self.scores.clamp(0, 1), floor=self.floor)
+        return jackknife_interval(self.value, self.without, floor=self.floor).clipped(-1.0, 1.0)
 
 
-def mean_of_hits(hits: Tensor, floor: float) -> LayerMean:
-    """The mean of the sentences' hits (sentences,), float64, and the mean without each of them."""
-    return LayerMean(float(hits.mean()), (hits.sum() - hits) / max(1, len(hits) - 1), floor)
+def mean_of_scores(scores: Tensor, floor: float, *, hits: bool) -> LayerMean:
+    """The mean of the scores of blocks or sentences (blocks,), float64; hits: whether they are hits of sentences."""
+    return LayerMean(float(scores.mean()), (scores.sum() - scores) / max(1, len(scores) - 1), floor, hits)
 
 
 def layer_rows(
@@ -49,28 +63,27 @@ def layer_rows(
 ) -> Iterator[Row]:
     """Rows `MEASURE_mean` and `MEASURE_behind` of every layer, and `MEASURE_best` of the best one.
 
-    A layer whose `behind` interval includes 0 cannot be distinguished from the best one. The score of the best of many
-    layers is biased upwards on the items it was chosen on. So `best` is cross-fitted: the layer is chosen on every
-    second item and scored on the others, and vice versa. An item's score is n v - (n - 1) v_i. n: number of items.
+    A layer whose `behind` interval includes 0 cannot be distinguished from the best one. That one was chosen on the
+    same items, so these intervals have the confidence that those of all pairs of layers together need. The score of the
+    best of many layers is biased upwards on the items it was chosen on. So `best` is cross-fitted: the layer is chosen
+    on every second item and scored on the others, and vice versa. n: number of items.
     """
-    least = MEASURES[measure].range[0]
     known = [mean for mean in layers.values() if mean.value == mean.value]  # a side without variation has no value
     best = max(known or layers.values(), key=lambda mean: mean.value)
+    pairs = max(1, len(layers) * (len(layers) - 1) // 2)
     for layer, mean in layers.items():
         coordinates = {**base, "layer": layer, "unit": unit, "method": method, "n": n}
-        estimate = jackknife_interval(mean.value, mean.without, floor=mean.floor).clipped(least, 1.0)
-        yield row(f"{measure}_mean", estimate, **coordinates)
-        behind = jackknife_interval(best.value - mean.value, best.without - mean.without)
+        yield row(f"{measure}_mean", mean.interval, **coordinates)
+        behind = jackknife_interval(best.value - mean.value, best.without - mean.without, among=pairs)
         yield row(f"{measure}_behind", behind, **coordinates)
     count = len(best.without)
     if len(known) > 1 and count > 3:
-        scores = torch.stack([count * mean.value - (count - 1) * mean.without for mean in known])  # (layers, count)
+        scores = torch.stack([mean.scores for mean in known])  # (layers, count)
         judged = torch.empty_like(scores[0])
         for half in (0, 1):
             other_means = scores[:, 1 - half :: 2].mean(dim=1).round(decimals=9)  # rounding error breaks no tie
             judged[half::2] = scores[other_means.argmax(), half::2]
-        mean = mean_of_hits(judged, best.floor)
-        estimate = jackknife_interval(mean.value, mean.without, floor=mean.floor).clipped(least, 1.0)
+        estimate = mean_of_scores(judged, best.floor, hits=best.hits).interval
         yield row(f"{measure}_best", estimate, **{**base, "unit": unit, "method": method, "n": n})
 
 
@@ -86,7 +99,7 @@ def behind_rows(layers: Mapping[int, Judged], *, base: Mapping[str, Any], unit: 
         means = {}
         for layer, by_mapping in layers.items():
             judged = by_mapping[mapping, method]
-            means[layer] = mean_of_hits((judged.ranks == 1).double(), judged.p[1].floor)
+            means[layer] = mean_of_scores((judged.ranks == 1).double(), judged.p[1].floor, hits=True)
         rows = layer_rows("p@1", method, means, n=judged.n, base={**base, "condition": mapping}, unit=unit)
         yield from (entry for entry in rows if entry["measure"] != "p@1_mean")  # with one direction it equals p@1
 

@@ -21,7 +21,7 @@ import torch
 
 from isogloss.errors import InputError, require
 from isogloss.files import whole
-from isogloss.measures.statistics import PARTS, mean_interval, ratio_interval
+from isogloss.measures.statistics import PARTS, mean_interval, ratio_interval, share_interval
 from isogloss.progress import progress
 from isogloss.recipes import recipe as options
 from isogloss.recipes.recipe import Work, recipe
@@ -212,13 +212,13 @@ def prompt_rows(reader: Lens, asked: PromptSet, pivot: str, about: Mapping[str, 
         )
         where, own = {**about, "layer": layer}, dict(zip(languages, mass[:, ::2].T, strict=True))
         for language, chance in zip(languages, mass[:, 1::2].T, strict=True):
-            interval = mean_interval(own[language], floor=float(chance.mean())).clipped()
+            interval = share_interval(own[language], floor=float(chance.mean()))
             yield row("word_probability", interval, **where, method="lexicon", condition=language)
         if pivot in own and pivot not in (asked.source, asked.target):
             lead = mean_interval(own[pivot] - own[asked.target], floor=0.0).clipped(-1, 1)
             yield row("pivot_lead", lead, **where, method="lexicon", condition=pivot)
         for script, share, floor in zip(reader.scripts, scripts.T, reader.by_chance, strict=False):
-            interval = mean_interval(share, floor=floor).clipped()
+            interval = share_interval(share, floor=floor)
             yield row("script_share", interval, **where, method="script", condition=script)
         yield row("entropy", mean_interval(entropy).clipped(0, np.inf), **where)
 

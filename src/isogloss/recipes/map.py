@@ -25,7 +25,7 @@ from isogloss.measures.statistics import Interval
 from isogloss.measures.word_alignment import AER, ALIGNERS, align_words, alignment_error_rate, itermax_links
 from isogloss.progress import listening, progress, shifted, silent
 from isogloss.recipes import recipe as options
-from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_hits, note_shortened
+from isogloss.recipes.layer_comparison import LayerMean, layer_rows, mean_of_scores, note_shortened
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.word_map import choose, choose_tokens, draw
 from isogloss.runs.run import Run
@@ -415,7 +415,7 @@ def _rows_of_sample(reading: MapReading, words: Vocabulary, run: Run) -> Iterato
         for layer in layers:
             hits = store.read(f"hits.{method}.{layer}")
             floors = [entry["floor"] for entry in scores if (entry["layer"], entry["method"]) == (layer, method)]
-            means[layer] = mean_of_hits(hits, sum(floors) / len(floors))
+            means[layer] = mean_of_scores(hits, sum(floors) / len(floors), hits=True)
         yield list(layer_rows("p@1", method, means, n=len(reading.sample), base=base))
 
 

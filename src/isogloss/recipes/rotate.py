@@ -291,7 +291,7 @@ def _correlation_rows(
         hits = [sum(layers[layer][mapping, method].p[1].value for layers in by_layer.values()) / 2 for layer in alike]
         related = correlation(list(alike.values()), hits, kind="pearson")
         if isfinite(related.value):
-            yield row("cka_retrieval", related, condition=mapping, method=method, **coordinates)
+            yield row("cka_retrieval", related, over="layers", condition=mapping, method=method, **coordinates)
 
 
 # --- what is given ---------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 Languages with a small share of the vocabulary need more tokens for the same sentence: less text fits into a context,
 and it costs more money and time (Petrov et al. 2023, Ahia et al. 2023). On parallel text this cost is a ratio, the
 *premium*: tokens of a language over tokens of English for the same sentences. Weights are not needed. Optionally, the
-bits per byte of the language model are measured, too, which can be compared between vocabularies.
+bits per byte of the language model are measured, too, which can be compared between vocabularies. Bytes of text that
+the tokenizer does not know are left out: they are not predicted, and a text would seem easy for being unknown.
 
 Sums over each of twenty parts of the sentences are kept, and ratios are formed last, with a jackknife over the parts.
 """
@@ -17,20 +18,19 @@ from typing import Annotated, Any, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from isogloss.errors import InputError, require
-from isogloss.measures.perplexity import bits_of_perplexity, bits_per_byte
+from isogloss.measures.perplexity import bits_per_byte
 from isogloss.measures.statistics import PARTS, Interval, ratio_interval
 from isogloss.progress import progress
 from isogloss.recipes import recipe as options
 from isogloss.recipes.recipe import Work, recipe
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
-from isogloss.stack.head import head_of, in_blocks, next_tokens
+from isogloss.stack.head import head_of
 from isogloss.stack.load import fingerprint, load_language_model, load_tokenizer
-from isogloss.stack.stack import Chain, Stack, hash_tokenizer, measuring
-from isogloss.text.batches import Batch, batch_tokens, chunks, encode, group, marks, tokenise
+from isogloss.stack.stack import Chain, Stack, hash_tokenizer
+from isogloss.text.batches import Sentences, chunks, known_text, marks, tokenise
 from isogloss.text.corpora import Bitext, Corpus, bitexts_of
 from isogloss.text.languages import code
 from isogloss.text.masking import masking_of
@@ -105,10 +105,10 @@ def tokens(
             if stack is None or not bits:
                 continue
             for corpus in text:
-                method, measured = ("causal", causal_bits) if stack.causal else ("masked", masked_bits)
+                method = "causal" if stack.causal else "masked"
                 where = {**base, "source": corpus.language, "unit": "byte", "method": method}
                 if not run.has(row("bits_per_byte", 0, **where)):
-                    yield [row("bits_per_byte", measured(stack, corpus.take(order), seed), **where)]
+                    yield [row("bits_per_byte", language_model_bits(stack, corpus.take(order), seed), **where)]
 
     notes = [] if stack is None else [*stack.notes]
     return Work(name, rows, hashes, notes, None if stack is None else stack.last)
@@ -174,74 +174,37 @@ def _cost_rows(counts: Mapping[str, Counts], language: str, centre: str, base: M
 # --- bits per byte ---------------------------------------------------------------------------------------------------
 
 
-def causal_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
-    """Bits per byte of a decoder: the negative log2-likelihood of all tokens of the sentences, over their bytes.
+def language_model_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
+    """Bits per byte of a language model: the loss of its tokens over the bytes of the text that its tokenizer knows.
 
-    Sentences are scored separately, each after the tokenizer's first special token, or else BOS, EOS or [CLS], so that
-    its first token is predicted, too. Sentences longer than the model's maximum length are left out. The likelihood is
-    that of one tokenisation, which is a lower bound of the likelihood of the text.
+    A decoder predicts every token of a sentence from those before it, after the tokenizer's first special token, or
+    else BOS, EOS or [CLS]. The likelihood is that of one tokenisation, which is a lower bound of the likelihood of the
+    text. In a masked LM, masked tokens, each predicted from both sides, represent the whole text: this is no
+    likelihood. Compare it between masked models only, never with that of a decoder. Of a sentence longer than the
+    model's maximum length, the beginning represents the rest.
     """
-    tokenizer, head = stack.tokenizer, head_of(stack)
-    borders = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id)
-    known = [border for border in borders if border is not None]
-    require(known, f"the tokenizer of {stack.name} has no token that a text begins after")
-    sums = torch.zeros(2, min(PARTS, len(corpus)), dtype=torch.float64)  # nats, bytes
-    read = 0
-    for rows in chunks(range(len(corpus)), AT_ONCE):
-        whole = _started(encode(tokenizer, corpus, rows, max_length=stack.max_length - 1), known[0])
-        kept = torch.nonzero(~whole.shortened).squeeze(1).tolist()
-        lengths = whole.lengths[kept].tolist()
-        for members in group(lengths, tokens=batch_tokens(stack.device)):
-            batch = whole.take([kept[member] for member in members])
-            parts = batch.rows % sums.shape[1]
-            nats = sentence_nats(stack, head, batch)
-            sizes = [_bytes(corpus.sentences[number]) for number in batch.rows.tolist()]
-            sums.index_add_(1, parts, torch.stack([nats, torch.tensor(sizes, dtype=torch.float64)]))
-            read += len(members)
-            progress(f"reading {corpus.language}", read, len(corpus))
-    require(read, f"every sentence of {corpus.language} is longer than {stack.name} reads")
-    return bits_per_byte(*sums, n=read)
-
-
-def sentence_nats(stack: Stack, head: Any, batch: Batch) -> Tensor:
-    """The negative log-likelihood of each sentence's content tokens except the first, (sentences,), float64."""
-    batch = batch.to(stack.device)
-    before, labels, owners = next_tokens(batch)
-    with measuring(stack.language_model):
-        states = stack.read(batch, [stack.last])[stack.last][before]
-        blocks = in_blocks(head, states, len(stack.language_model.get_output_embeddings().weight))
-        nats = torch.cat([cross_entropy(scores, labels[places], reduction="none") for places, scores in blocks])
-    totals = torch.zeros(len(batch), dtype=torch.float64)
-    return totals.index_add_(0, owners.cpu(), nats.cpu().double())
-
-
-def _started(batch: Batch, start: int) -> Batch:
-    """Insert the token `start` before sentences that begin with content, so that the first token has a context."""
-    begins = torch.cumsum(batch.lengths, 0) - batch.lengths
-    without = batch.content[begins]
-    spread = torch.arange(len(batch.ids)) + torch.cumsum(without.long(), 0)[batch.sentence_of_tokens()]
-    added = {}
-    for name, filling in (("ids", start), ("content", False), ("words", -1)):
-        values = getattr(batch, name)
-        added[name] = torch.full((len(batch.ids) + int(without.sum()),), filling, dtype=values.dtype)
-        added[name][spread] = values
-    return replace(batch, lengths=batch.lengths + without.long(), **added)
-
-
-def masked_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval:
-    """Bits per byte of a masked LM from the cross-entropy of masked tokens: a pseudo-likelihood, not a likelihood.
-
-    It uses the perplexity of `drift` and `pretrain`: masked tokens, each predicted from both sides, represent the whole
-    text. Compare it between masked models only, never with that of a decoder.
-    """
-    sentences = tokenise(stack.tokenizer, corpus, max_length=stack.max_length)
-    how: dict[str, Any] = {"masking": masking_of(stack.tokenizer), "device": stack.device}
+    tokenizer = stack.tokenizer
+    sentences = tokenise(tokenizer, corpus, max_length=stack.max_length - stack.causal)
+    sentences = started(sentences, tokenizer) if stack.causal else sentences
+    how: dict[str, Any] = {"masking": masking_of(tokenizer, causal=stack.causal), "device": stack.device}
     probe = perplexity_probe(stack.language_model, [sentences], every=1, seed=seed, **how)
     reading = next(reading for reading in probe.take() if reading["unit"] == "character")
-    text = {"characters": sum(map(len, corpus)), "size": sum(map(_bytes, corpus))}
-    value, low, high = (bits_of_perplexity(reading[end], **text) for end in ("value", "low", "high"))
-    parts = tuple(bits_of_perplexity(part, **text) for part in reading.get("parts", ()))
+    known = [known_text(tokenizer, corpus, number)[0] for number in range(len(corpus))]
+    text = {"characters": sum(map(len, known)), "size": sum(map(_bytes, known))}
+    value, low, high = (bits_per_byte(reading[end], **text) for end in ("value", "low", "high"))
+    parts = tuple(bits_per_byte(part, **text) for part in reading.get("parts", ()))
     return Interval(value, low, high, reading["n"], parts=parts)
+
+
+def started(sentences: Sentences, tokenizer: Any) -> Sentences:
+    """Put a token before sentences that begin with content, so that their first token has a context, too."""
+    borders = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id)
+    start = next((border for border in borders if border is not None), None)
+    require(start is not None, f"the tokenizer {tokenizer.name_or_path} has no token that a text begins after")
+    begins = np.cumsum(sentences.lengths) - sentences.lengths
+    without = ~np.isin(sentences.ids[begins], marks(tokenizer))
+    ids = np.insert(sentences.ids, begins[without], start)
+    return replace(sentences, ids=ids, lengths=sentences.lengths + without)
 
 
 def _bytes(sentence: str) -> int:

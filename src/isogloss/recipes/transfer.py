@@ -227,6 +227,7 @@ def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool)
     """The text of --bitext, which must be a single one with enough sentences for batches of this size."""
     text, *more = bitexts_of(given)
     require(not more, f"--bitext holds {1 + len(more)} parallel texts; give one, on which languages are compared")
+    text = text.keep(text.distinct_rows)
     fewest = max(4 * BATCHES, size + BATCHES - 1 if shifted else BATCHES * size)
     name, rows = text.name or "the parallel text", text.rows
     require(rows >= fewest, f"{name} has {rows} sentences; comparing languages needs at least {fewest}")

@@ -566,17 +566,21 @@ def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
     if len(partners) < 2 or lead.above_chance is False:
         return []
     ranked = sorted(partners, key=lambda code: -partners[code].readings[best].value)
-    near, far = partners[ranked[0]], partners[ranked[-1]]
-    middle, first, last = map(language_name, (centre, ranked[0], ranked[-1]))
-    near_value, far_value = (curve.say(best, floor=False) for curve in (near, far))
-    if near.readings[best].low <= far.readings[best].high:
+    near, far = (partners[code].readings[best] for code in (ranked[0], ranked[-1]))
+    said = {code: f"{language_name(code)} ({curve.say(best, floor=False)})" for code, curve in partners.items()}
+    middle = language_name(centre)
+    if near.low <= far.high:
         return [
-            f"At layer {best} no language is clearly closer to {middle} than another: from {first} "
-            f"({near_value}) to {last} ({far_value}) the intervals overlap."
+            f"At layer {best} no language is clearly closer to {middle} than another: from {said[ranked[0]]} to "
+            f"{said[ranked[-1]]} the intervals overlap."
         ]
+    readings = {code: partners[code].readings[best] for code in ranked}
+    nearest = [said[code] for code, reading in readings.items() if reading.high >= near.low and reading.low > far.high]
+    farthest = [said[code] for code, reading in readings.items() if reading.low <= far.high and reading.high < near.low]
     low, high = (pick(count for curve in partners.values() for count in curve.counts) for pick in (min, max))
     warning = f"; they were searched among {low:,} to {high:,} sentences, and more sentences make it harder"
-    sentence = f"At layer {best}, {first} is closest to {middle} ({near_value}) and {last} farthest ({far_value})"
+    closest = f"{listed(nearest)} {'is' if len(nearest) == 1 else 'are'} closest to {middle}"
+    sentence = f"At layer {best}, {closest} and {listed(farthest)} farthest"
     return [f"{sentence}{warning if lead.measure == 'p@1' and high > 1.1 * low > 0 else ''}."]
 
 

@@ -410,7 +410,10 @@ def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
 
 
 def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:
-    """A sentence on the layer with the lowest alignment error, compared with the statistical aligner."""
+    """A sentence on the layer with the lowest alignment error, and the error of the statistical aligner.
+
+    Neither has an interval, so which of the two is better is not said.
+    """
     if not parts:
         return []
     curve = average(parts)
@@ -422,7 +425,4 @@ def _alignment(rows: pd.DataFrame, parts: Sequence[Curve]) -> list[str]:
     baseline = float(chosen.loc[same, "value"].mean())
     if isnan(baseline):
         return [f"{linked}."]
-    peak = curve.peak
-    low, high = (peak.low, peak.high) if peak.known else (peak.value, peak.value)
-    side = "better than" if high < baseline else "worse than" if low > baseline else "not clearly different from"
-    return [f"{linked}, {side} the {number(baseline)} of a statistical aligner."]
+    return [f"{linked}; a statistical aligner makes {number(baseline)}."]

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, compress
 from typing import Any, Literal
 
 import numpy as np
@@ -213,8 +213,9 @@ def refuse_slow(tokenizer: Any) -> None:
 class Sentences:
     """The sentences of one corpus as concatenated token ids, including special tokens.
 
-    ids: (tokens,); lengths: (sentences,). words, characters: their numbers in the text of the ids; for a truncated
-    sentence, the share that was kept. shortened: number of truncated sentences.
+    ids: (tokens,); lengths: (sentences,). words, characters: their numbers in the text of the ids, without text that
+    the tokenizer does not know (`known_text`); for a truncated sentence, the share that was kept. shortened: number of
+    truncated sentences.
     """
 
     language: str
@@ -248,15 +249,21 @@ def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
     require(len(corpus), f"the corpus {corpus.name or corpus.language} has no sentences; give at least one")
     ids, lengths, words, characters, shortened = [], [], 0.0, 0.0, 0
     borders = tokenizer.num_special_tokens_to_add(pair=False)
+    unknown = -1 if tokenizer.unk_token_id is None else tokenizer.unk_token_id
     for rows in chunks(range(len(corpus)), TOKENISED_AT_ONCE):
         batch = encode(tokenizer, corpus, rows, max_length=max_length)
         ids.append(batch.ids.numpy().astype(np.int32))
         lengths.append(batch.lengths.numpy())
-        for row, length, cut in zip(rows, batch.lengths.tolist(), batch.shortened.tolist(), strict=True):
-            text = corpus.sentences[row]
+        in_part = set(batch.sentence_of_tokens()[batch.ids == unknown].tolist())  # sentences with an unknown token
+        for number, (row, length, cut) in enumerate(
+            zip(rows, batch.lengths.tolist(), batch.shortened.tolist(), strict=True)
+        ):
+            text, counted = corpus.sentences[row], float(len(word_spans(corpus, row)))
             whole = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"] if cut else ()
             share = (length - borders) / len(whole) if cut else 1.0
-            words += share * len(word_spans(corpus, row))
+            if number in in_part:
+                text, counted = known_text(tokenizer, corpus, row)
+            words += share * counted
             characters += share * len(text)
             shortened += cut
         progress(f"tokenising {corpus.language}", rows[-1] + 1, len(corpus))
@@ -271,6 +278,27 @@ def tokenise(tokenizer: Any, corpus: Corpus, *, max_length: int) -> Sentences:
         characters=round(characters),
         shortened=shortened,
     )
+
+
+def known_text(tokenizer: Any, corpus: Corpus, row: int) -> tuple[str, float]:
+    """A sentence without what its tokenizer does not know, and the number of words in it, with shares of words.
+
+    An unknown token is never predicted: with the text behind it, a loss per word, character or byte would be the lower
+    the less of a text is known. Left out are the characters of unknown tokens and the space before them. A slow
+    tokenizer has no character offsets; its sentences are returned whole.
+
+    >>> known_text(tokenizer, Corpus("en", ["a 𒍅 cat"]), 0)  # doctest: +SKIP
+    ('a cat', 2.0)
+    """
+    text, spans = corpus.sentences[row], word_spans(corpus, row)
+    if tokenizer.unk_token_id is None or not tokenizer.is_fast:
+        return text, float(len(spans))
+    encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+    known = np.ones(len(text), dtype=bool)
+    for number, (start, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
+        if number == tokenizer.unk_token_id:
+            known[len(text[:start].rstrip()) : end] = False
+    return "".join(compress(text, known)), float(sum(known[start:end].mean() for start, end in spans))
 
 
 def padded_rows(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:

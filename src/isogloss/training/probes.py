@@ -13,7 +13,7 @@ import torch
 
 from isogloss.errors import InputError
 from isogloss.measures.retrieval import retrieve
-from isogloss.measures.statistics import jackknife_interval, means_without_parts
+from isogloss.measures.statistics import means_without_parts, share_interval
 from isogloss.progress import listening, silent
 from isogloss.stack.stack import Stack, measuring_device
 from isogloss.text.corpora import Bitext
@@ -74,9 +74,8 @@ def retrieval_probe(stacks: Callable[[str], Stack], bitexts: Sequence[Bitext], *
                     hits.append((result.ranks == 1).double())
                     floors.append(result.p[1].floor)
             mean_hits = torch.stack(hits).mean(dim=0)  # (n,), the share of directions that found each sentence
-            n, without = len(mean_hits), (mean_hits.sum() - mean_hits) / max(1, len(mean_hits) - 1)
-            mean = jackknife_interval(float(mean_hits.mean()), without, n=n, floor=sum(floors) / len(floors))
-            mean = replace(mean.clipped(), parts=means_without_parts(mean_hits))
+            mean = share_interval(mean_hits, floor=sum(floors) / len(floors))
+            mean = replace(mean, parts=means_without_parts(mean_hits))
             yield {"measure": "p@1_mean", **asdict(mean)} | coordinates
 
     return Probe(every, lambda: (reading for pair in zip(bitexts, names, strict=True) for reading in readings(*pair)))
