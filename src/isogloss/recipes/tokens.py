@@ -199,11 +199,11 @@ def language_model_bits(stack: Stack, corpus: Corpus, seed: int = 0) -> Interval
 def started(sentences: Sentences, tokenizer: Any) -> Sentences:
     """Put a token before sentences that begin with content, so that their first token has a context, too."""
     borders = (tokenizer.bos_token_id, tokenizer.eos_token_id, tokenizer.cls_token_id)
-    start = next((border for border in borders if border is not None), None)
-    require(start is not None, f"the tokenizer {tokenizer.name_or_path} has no token that a text begins after")
+    known = [border for border in borders if border is not None]
+    require(known, f"the tokenizer {tokenizer.name_or_path} has no token that a text begins after")
     begins = np.cumsum(sentences.lengths) - sentences.lengths
     without = ~np.isin(sentences.ids[begins], marks(tokenizer))
-    ids = np.insert(sentences.ids, begins[without], start)
+    ids = np.insert(sentences.ids, begins[without], known[0])
     return replace(sentences, ids=ids, lengths=sentences.lengths + without)
 
 

@@ -212,7 +212,7 @@ def _positions(stack: Stack, sample: Sample) -> Iterator[tuple[Tensor, Tensor]]:
 
 def _first_uses(corpus: Corpus, items: Tensor) -> Tensor:
     """The indices of the first use of each word among items (items, 2), in any case."""
-    rows = {row: words_of(corpus, row) for row in items[:, 0].unique().tolist()}
+    rows = {row: words_of(corpus, row) for row in set(items[:, 0].tolist())}
     seen: dict[str, int] = {}
     for number, (row, word) in enumerate(items.tolist()):
         seen.setdefault(rows[row][word].casefold(), number)
