@@ -388,7 +388,7 @@ def data_check(data: DataFolder = None) -> None:
         typer.echo(problem)
     if checked.unchecked:
         typer.echo("not checked: " + ", ".join(str(path) for path in checked.unchecked))
-    typer.echo(f"{len(checked.problems)} problems in {len(checked.checked)} files")
+    typer.echo(f"{checked.count:,} problems in {len(checked.checked):,} files")
     raise typer.Exit(1 if checked.problems else 0)
 
 

@@ -197,6 +197,17 @@ def test_mistakes_are_one_sentence(call, sentence):
         call(draw(20, 4))
 
 
+def test_what_is_no_mapping_or_no_vector_is_one_sentence(tmp_path):
+    mapping = ig.procrustes(torch.eye(4), torch.eye(4))
+    with pytest.raises(InputError, match=r"a mapping takes vectors, a tensor \(n, 4\), not 'a'"):
+        mapping("a")
+    with pytest.raises(InputError, match="ig.save writes a mapping, such as that of ig.procrustes, not a Tensor"):
+        ig.save(torch.eye(4), tmp_path / "w.safetensors")
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="file cannot be made: .*; choose another folder"):
+        ig.save(mapping, tmp_path / "file" / "w.safetensors")
+
+
 def test_a_file_that_is_no_mapping_is_refused(tmp_path):
     path = ig.save(ig.procrustes(draw(20, 4), draw(20, 4, seed=1)), tmp_path / "w.safetensors")
     content = path.read_bytes()

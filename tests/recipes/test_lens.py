@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import t
 
 import isogloss as ig
 from isogloss.errors import InputError
@@ -98,8 +99,12 @@ def test_prompts_are_read_where_the_word_would_begin():
             values = found[language][layer]
             assert reading.value == pytest.approx(np.mean(values), rel=1e-4)
             assert reading.floor == pytest.approx(np.mean(chance[language][layer]), rel=1e-4)
-            reach = 1.959964 * np.std(values, ddof=1) / math.sqrt(len(values))
-            assert reading.high == pytest.approx(np.mean(values) + reach, rel=1e-3)
+            share, n, z = np.mean(values), len(values), t.ppf(0.975, len(values) - 1)
+            items = n * share * (1 - share) / np.var(values)
+            root = math.sqrt(share * (1 - share) / items + (z / (2 * items)) ** 2)
+            assert reading.high == pytest.approx(
+                (share + z * z / (2 * items) + z * root) / (1 + z * z / items), rel=1e-3
+            )
     assert "pivot_lead" not in set(table.measure), "the pivot is what the prompts show"
 
 

@@ -237,7 +237,9 @@ def test_mistakes_leave_no_folder(stack, bitext, tmp_path):
 
 @pytest.mark.parametrize("given", [["talk.tsv"], [["the cat"] * 8, ["de kat"] * 8], [Path("talk.tsv")]])
 def test_text_that_is_no_bitext_is_refused_and_the_embedded_sentences_do_not_stand_in(stack, given):
-    with pytest.raises(InputError, match="parallel text is a Bitext or a Corpus, as read_bitext reads them, not "):
+    with pytest.raises(
+        InputError, match=r"parallel text is a Bitext, as .*, or Corpus\(language, sentences\) for each language, not "
+    ):
         ig.map(stack, *given)
 
 

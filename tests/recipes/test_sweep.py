@@ -130,6 +130,7 @@ MISTAKES = [
     ({"grid": ["sed=0,1"]}, "--grid sed: transfer has no such argument; did you mean seed?"),
     ({"grid": ["seed"]}, "--grid 'seed' names no argument"),
     ({"grid": []}, "a sweep needs a grid"),
+    ({"grid": None}, "a sweep needs a grid"),
     ({"grid": ["seed=0,,1"]}, "--grid seed=0,,1 has an empty value"),
     ({"grid": {"seed": []}}, "--grid seed has no value"),
     ({"grid": ["seed=4..0"]}, "--grid seed: 4..0 runs backwards; write 0..4"),

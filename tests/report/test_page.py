@@ -165,6 +165,42 @@ def test_maps_of_one_text_are_compared_at_their_best_layers(tmp_path):
     ]
 
 
+def test_maps_on_the_same_sentences_are_compared_part_by_part(tmp_path):
+    """Regression: separate intervals overlap although every part of the sentences says the same."""
+    rng, runs = np.random.default_rng(0), []
+    spread = rng.normal(0, 0.02, 20)
+    for name, value in (("one", 0.70), ("two", 0.66)):
+        rows = [
+            table.row(
+                measure, value - 0.1 * (layer == 0), low=value - 0.05, high=value + 0.05, layer=layer, method="centred",
+                n=500, data="talks", parts=value + spread + rng.normal(0, 0.001, 20), unit="sentence", **pair,
+            )
+            for layer in range(2)
+            for measure, pair in (("p@1", {"source": "en", "target": "nl"}), ("p@1_mean", {}))
+        ]  # fmt: skip
+        runs.append(RunFolder(tmp_path / name, {"command": "map", "model": name}, table.frame(rows)))
+        runs[-1].name = name
+    (said,) = best_layers(runs)
+    assert "one 0.700 [0.650, 0.750] (layer 1), two 0.660 [0.610, 0.710] (layer 1)" in said
+    assert "; the first two differ by 0.040 [0.0" in said and said.endswith("on the same sentences.")
+
+
+def test_seeds_of_one_map_are_not_ranked(tmp_path):
+    runs = [read_run(write_run(tmp_path / name, Shape(data="talks"))) for name in ("one", "two")]
+    for seed, run in enumerate(runs):
+        run.arguments = {**run.arguments, "seed": seed}
+    assert best_layers(runs) == []
+
+
+def test_a_file_that_is_no_page_is_not_overwritten(run, tmp_path):
+    (tmp_path / "mine.html").write_text("my own text")
+    with pytest.raises(InputError, match="mine.html exists and is no page of isogloss; give --out another name"):
+        write_page([run], tmp_path / "mine.html", figures=False)
+    assert (tmp_path / "mine.html").read_text() == "my own text"
+    for _ in range(2):
+        assert write_page([run], tmp_path / "page.html", figures=False).is_file()
+
+
 def test_a_run_without_points_record_or_intervals_still_makes_a_page(tmp_path):
     folder = tmp_path / "bare"
     folder.mkdir()

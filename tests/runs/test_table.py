@@ -38,6 +38,12 @@ def test_a_run_of_another_schema_is_neither_read_nor_resumed_and_stays_as_it_is(
     assert {path.name: path.read_bytes() for path in (tmp_path / "old").iterdir()} == before
 
 
+def test_values_that_no_seed_changes_keep_their_interval_over_items():
+    """Regression: CKA of all sentences, the same for both seeds, had an interval over seeds without a width."""
+    rows = [row("cka", 0.5, low=0.4, high=0.6, n=100, seed=seed) for seed in range(2)]
+    assert mean_rows(rows) == [row("cka", 0.5, low=0.4, high=0.6, n=100)]
+
+
 def test_a_table_of_today_is_left_as_it_is():
     table = frame([row("cka", 0.5, plan="freeze:8")])
     pd.testing.assert_frame_equal(typed(table), table)

@@ -173,7 +173,7 @@ def test_empty_sentence_is_named_by_line(tiny):
     stack = load(tiny("bert"))
     with pytest.raises(InputError, match=r"lines\.txt: nothing is left of sentence 2 \('  '\)"):
         vectors(stack, Corpus("en", ["cat", "  "], name="lines.txt"))
-    with pytest.raises(InputError, match="the corpus is empty"):
+    with pytest.raises(InputError, match="lines.txt is empty"):
         vectors(stack, Corpus("en", [], name="lines.txt"))
 
 
@@ -183,6 +183,10 @@ def test_sentences_without_a_language_have_no_words(tiny, given, unit):
     with pytest.raises(InputError, match=r"sentences are given as a Corpus, as in Corpus\('en', sentences\), not "):
         vectors(stack, given, unit=unit)
     assert torch.equal(vectors(stack, TEXT), vectors(stack, Corpus("en", TEXT)))
+    with pytest.raises(InputError, match="the list of sentences holds 3 where a sentence was expected"):
+        vectors(stack, ["a cat", 3])
+    with pytest.raises(InputError, match="the list of sentences is empty"):
+        vectors(stack, [])
     with pytest.raises(InputError, match="the corpus of en is one text; give a list of sentences"):
         Corpus("en", "the cat")
 

@@ -65,6 +65,7 @@ class Mapping:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map x (n, d_x) to (n, d_y), in the precision (of whole numbers float32) and on the device of x."""
+        require(isinstance(x, Tensor), f"a mapping takes vectors, a tensor (n, {self.weight.shape[1]}), not {x!r:.60}")
         if x.shape[-1] != self.weight.shape[1]:
             raise InputError(f"these vectors have width {x.shape[-1]} and the mapping takes {self.weight.shape[1]}")
         x = x if x.is_floating_point() else x.float()
@@ -79,7 +80,8 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
 
     >>> save(procrustes(x, y), "w.safetensors")  # doctest: +SKIP
     """
-    file = Path(path)
+    file, kind = Path(path), type(mapping).__name__
+    require(isinstance(mapping, Mapping), f"ig.save writes a mapping, such as that of ig.procrustes, not a {kind}")
     require(not file.is_dir(), f"{file} is a folder; give the name of a file, as in {file / 'mapping.safetensors'}")
     tensors = {"weight": mapping.weight}
     facts = {"format": FORMAT, "method": mapping.method, "pairs": str(mapping.pairs), "restore": mapping.restore}
@@ -88,7 +90,10 @@ def save(mapping: Mapping, path: str | os.PathLike[str]) -> Path:
         tensors |= {f"{side}.means": shape.means, f"{side}.mean": shape.mean}
         tensors |= {} if shape.removed is None else {f"{side}.removed": shape.removed}
         facts |= {f"{side}.kind": shape.kind, f"{side}.lengths": str(shape.lengths)}
-    file.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{file.parent} cannot be made: {error.strerror}; choose another folder") from error
     # Both sides may share one removal, but the tensors of a file must not share memory.
     apart = {name: tensor.clone(memory_format=torch.contiguous_format) for name, tensor in tensors.items()}
     with whole(file) as beside:

@@ -5,7 +5,7 @@ overlap although the difference is clear. What counts is the interval of the dif
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isogloss.errors import InputError
 from isogloss.measures.retrieval import Retrieval
-from isogloss.measures.statistics import Interval, jackknife_interval, share_interval
+from isogloss.measures.statistics import Interval, jackknife_interval, means_without_parts, share_interval
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, row
 from isogloss.stack.stack import Chain, Stack, layer_list
@@ -43,7 +43,8 @@ class LayerMean:
     def interval(self) -> Interval:
         """The score with its interval and chance level."""
         if self.hits:
-            return share_interval(self.scores.clamp(0, 1), floor=self.floor)
+            scores = self.scores.clamp(0, 1)
+            return replace(share_interval(scores, floor=self.floor), parts=means_without_parts(scores))
         return jackknife_interval(self.value, self.without, floor=self.floor).clipped(-1.0, 1.0)
 
 

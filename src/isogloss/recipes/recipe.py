@@ -104,6 +104,10 @@ class Option:
     kind: Any = str
     default: Any = inspect.Parameter.empty
 
+    def __repr__(self) -> str:
+        """Its help text alone, which keeps `help(ig.map)` and `inspect.signature` readable."""
+        return repr(self.help)
+
     def check(self, name: str, value: Any) -> None:
         """Raise InputError for a value outside the limits; name: as spelt on the command line. None is not checked."""
         option, low = f"--{name.replace('_', '-')}", self.least if self.above is None else self.above
@@ -285,7 +289,7 @@ Aligner = Annotated[
     Literal["ibm2", "fast_align"], "statistical aligner for text without word links: IBM model 2, or as in fast_align"
 ]
 Seed = Annotated[
-    int, Option("seed of every random draw; with --seeds, the first of them", SCHEDULE, least=0, below=2**63)
+    int, Option("seed of every random draw, the first of several training seeds", SCHEDULE, least=0, below=2**63)
 ]
 Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
 ReadingDevice = Annotated[str, Option("auto, cpu, cuda or mps; split: all GPUs, then memory, then disk", COMPUTE)]

@@ -132,8 +132,8 @@ def rotate(
             if run.has(last):
                 continue
             if trial.left_out:
-                count = f"{trial.left_out:,} sentences for learning"
-                run.note(f"{count} are looked up in {trial.name}, and were not learned from")
+                pairs = f"{trial.left_out:,} sentence pairs for learning the mapping"
+                run.note(f"{pairs} are also in the test text, {trial.name}, and were left out of learning")
             store = VectorStore(run.scratch / str(number))
             _read_vectors(trial, (first, second), cuts, store=store, run=run)
             folder = run.folder / MAPPINGS / f"{source}-{target}"

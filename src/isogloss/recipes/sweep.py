@@ -134,6 +134,7 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
     >>> read_grid(["seed=0..2", "plans=freeze:-1..0;reinit:1-2,last:1"], find_recipe("transfer"))
     {'seed': [0, 1, 2], 'plans': ['freeze:-1', 'freeze:0', 'reinit:1-2,last:1']}
     """
+    require(given, "a sweep needs a grid; give --grid NAME=A,B,C, as in --grid seed=0..4")
     grid: dict[str, list[Any]] = {}
     entries = list(given.items()) if isinstance(given, Mapping) else []
     for text in () if entries else [given] if isinstance(given, str) else given:
@@ -154,7 +155,6 @@ def read_grid(given: Sequence[str] | Mapping[str, Any], recipe: Recipe) -> dict[
             if same := [path for path in values if names.count(model_name(path)) > 1]:
                 raise InputError(f"{same[0]} and {same[1]} get the same name in the rows; rename one of the runs")
         grid[name] = values
-    require(grid, "a sweep needs a grid; give --grid NAME=A,B,C, as in --grid seed=0..4")
     return grid
 
 

@@ -286,9 +286,7 @@ def curves(rows: pd.DataFrame, *, along: str = "layer", by: Sequence[str] = ()) 
     apart = ("step", "seed") if along == "layer" else ("layer", "other_layer")
     names = by or ("measure", *NAMES, "pooling", "settings", *apart, *rows.columns.intersection(["training"]))
     numbers = rows[["seed", along, "n", *BOUNDS]].to_numpy(dtype="float64", na_value=np.nan).tolist()
-    left_out = (
-        [text.split() if is_given(text) else () for text in rows["parts"]] if along == "step" else [()] * len(rows)
-    )
+    left_out = [text.split() if is_given(text) else () for text in rows["parts"]]
     coordinates = zip(*(rows[name].tolist() for name in names), strict=True)
     made = []
     for values, own in grouped(zip(coordinates, numbers, left_out, strict=True), itemgetter(0)).items():
@@ -390,7 +388,10 @@ def overall(parts: Sequence[Curve], measure: str, method: str) -> Curve:
     own, tied = known[0].readings, None
     if len(behind) == 1 and behind[0].at == curve.at:
         tied = tuple(layer for layer, reading in behind[0].readings.items() if not reading.low > 0)
-    readings = {at: replace(reading, low=own[at].low, high=own[at].high) for at, reading in curve.readings.items()}
+    readings = {
+        at: replace(reading, low=own[at].low, high=own[at].high, parts=own[at].parts)
+        for at, reading in curve.readings.items()
+    }
     return replace(curve, readings=readings, tied=tied, own_interval=True)
 
 

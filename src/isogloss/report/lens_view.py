@@ -45,7 +45,7 @@ def next_token(curve: Curve, languages: int) -> str:
     read = "" if len(curve.at) == top + 1 else ", the first of those read"
     over = f", averaged over {languages} languages" if languages > 1 else ""
     first = f"{number(curve.first.value)} at layer {curve.at[0]}"
-    name = MASKED if curve.unit == MASKED else "next token"
+    name = _asked_for(curve)
     return (
         f"The {name} has a probability of {curve.say(top)}, at layer {top}"
         f"{over}, and of {first}; half of what the top gives is reached at layer {half}{read}."
@@ -145,6 +145,11 @@ def _short(text: str) -> str:
     return seen if len(seen) <= MOST_LETTERS else f"{seen[: MOST_LETTERS - 1]}…"
 
 
+def _asked_for(curve: Curve) -> str:
+    """The token that the model is asked for."""
+    return MASKED if curve.unit == MASKED else "next token"
+
+
 def table(parts: Sequence[Curve]) -> Table | None:
     """The measures of the next token at the last layer by language."""
     names = ("next_token_probability", "next_token_mrr", "entropy")
@@ -166,7 +171,7 @@ def view(run: RunFolder) -> View:
     if tokens:
         mean = average(tokens)
         said.append(next_token(mean, len({part.source for part in tokens})))
-        facts.append(("next token, at the top", number(mean.last.value), f"layer {mean.at[-1]}"))
+        facts.append((f"{_asked_for(mean)}, at the top", number(mean.last.value), f"layer {mean.at[-1]}"))
     said += [sentence for task in TASKS for sentence in thinking(parts, task, pivot)]
     if words := word_curves(parts, "translation"):
         facts.append(("translation, at the top", number(words["target"].last.value), ""))

@@ -315,6 +315,8 @@ def _lead(curve: Curve, depth: int | None, *, without: bool) -> str:
     if len(same) == len(curve.at) > 1:
         how = "none can be told from the best" if curve.tied else "all intervals overlap the best one's"
         return f"No layer stands out: of {curves.name_layers(same)} {how}, layer {best}, where {measure} is {numbers}."
+    if len(curve.at) == 1:
+        return f"At layer {best}, the only one read, {measure} is {numbers}."
     if len(same) > 1:
         opening = f"The languages meet most closely at {curves.name_layers(same)}{read}, which cannot be told apart"
         return f"{opening}: {measure} peaks at layer {best} with {numbers}."
@@ -402,7 +404,8 @@ def _collapse(lead: Curve, parts: Sequence[Curve]) -> list[str]:
     opening = f"The languages are aligned {'but not collapsed' if apart else 'and lie on one another'} at layer {best}"
     means = f"the nearer language mean tells the language of a sentence with an accuracy of {separable.say(best)}"
     over_layers = sum(reading.value for reading in mexa.readings.values()) / len(mexa.at)
-    both = f"{mexa.peak.say(number)} at layer {mexa.best} and {number(over_layers)} on average over the layers"
+    both = f"{mexa.peak.say(number)} at layer {mexa.best}"
+    both += f" and {number(over_layers)} on average over the layers" if len(mexa.at) > 1 else ""
     return [
         f"{opening}: {means}; without centring, P@1 is {overall(parts, 'p@1', 'cosine').say(best, floor=False)}, and "
         f"MEXA (found first from both sides) is {both}."

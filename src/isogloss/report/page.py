@@ -30,6 +30,7 @@ from isogloss.errors import InputError, readable, require
 from isogloss.figure import COLOURS, GRIDS, SHADES, Figure, Line, Panel
 from isogloss.files import clear_leftovers, whole
 from isogloss.measures.registry import describe
+from isogloss.measures.statistics import change_interval
 from isogloss.progress import progress
 from isogloss.recipes import RECIPES
 from isogloss.recipes.word_map import draw_points
@@ -41,6 +42,7 @@ from isogloss.runs import read_facts, read_rows, table
 HERE = Path(__file__).parent
 SCRIPTS = ("page", "charts", "word_map", "table")
 LONG_VALUE = 40
+GENERATOR = '<meta name="generator" content="isogloss">'  # in every page, so that no other file is overwritten
 MOST_ROWS = 12_000
 EMPTY = {Figure: Figure("", "", "", ()), Panel: Panel("", ()), Line: Line("", (), ())}
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # numeric fields of a line
@@ -190,6 +192,10 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
     page = Path(path)
     if page.is_dir() or page.suffix == "":
         page = page / "report.html"
+    if page.is_file():
+        with page.open("rb") as file:
+            made_here = GENERATOR.encode() in file.read(2048)
+        require(made_here, f"{page} exists and is no page of isogloss; give --out another name")
     for folder in {page.parent, *(run.path / name for run in runs for name in ("", "figures"))}:
         clear_leftovers(folder, locked=False)
     text = render(runs, views)
@@ -251,18 +257,28 @@ def compared(runs: Sequence[RunFolder]) -> list[tuple[RunFolder, list[str]]]:
 
 
 def best_layers(runs: Sequence[RunFolder]) -> list[str]:
-    """A sentence that compares several maps of the same text at their best layers, highest first; else none."""
+    """A sentence that compares several maps of the same text at their best layers, highest first; else none.
+
+    Maps of one model that differ in the seed are not ranked. Where the values without each part of the sentences are
+    known, the two highest are compared on the same sentences, with the confidence that all pairs of their layers need.
+    """
     maps = [run for run in runs if run.command in ("map", "")]
     known = [(run.lead, run.name) for run in maps if run.lead is not None and run.lead.peak.known]
     same = {(lead.measure, lead.method, lead.counts, lead.members) for lead, _ in known}
     texts = {json.dumps([run.data, run.record.get("hashes", {}).get("data")]) for run in maps}
-    if len(known) < max(2, len(runs)) or len(same) > 1 or len(texts) > 1:
+    seeds = {run.arguments.get("seed") for run in maps}
+    but_seeds = {json.dumps([run.model, {**run.arguments, "seed": 0}], default=str) for run in maps}
+    if len(known) < max(2, len(runs)) or len(same) > 1 or len(texts) > 1 or len(seeds) > len(but_seeds) == 1:
         return []
     ranked = sorted(known, key=lambda pair: -pair[0].peak.value)
     said = [f"{name} {lead.peak.say(curves.number)} (layer {lead.best})" for lead, name in ranked]
     (first, best), (second, _) = ranked[:2]
-    told = "overlap" if curves.overlap(first.peak, second.peak) else "do not overlap"
-    return [f"By {first.name} at the best layer, {best} is highest: {', '.join(said)}; the first two intervals {told}."]
+    change = change_interval([second.peak], [first.peak], among=len(first.at) * len(second.at))
+    if change.known:
+        told = f"the first two differ by {change.say(curves.number)} on the same sentences"
+    else:
+        told = f"the first two intervals {'overlap' if curves.overlap(first.peak, second.peak) else 'do not overlap'}"
+    return [f"By {first.name} at the best layer, {best} is highest: {', '.join(said)}; {told}."]
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:

@@ -451,8 +451,9 @@ def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
         trained_in = select(sets.values(), target=source)[0]
         words = f"{head}{plan}: {trained_in.measure} {_cell(trained_in, index)} in {home}"
         for mean in select(sets.values(), target=OTHERS):
-            floor, gap = mean.readings[index].floor, _cell(experiment.gaps.get("gap"), index)
-            chance = "" if isnan(floor) else f", where chance gives {number(floor)}"
+            reading, gap = mean.readings[index], _cell(experiment.gaps.get("gap"), index)
+            unclear = " and nothing better is shown" if reading.low <= reading.floor else ""
+            chance = "" if isnan(reading.floor) else f", where chance gives {number(reading.floor)}{unclear}"
             words += f", {_cell(mean, index)} in the others{chance}, a gap of {gap}"
         others = [name for name, part in sets.items() if part.target not in (source, OTHERS)]
         ranked = sorted(others, key=lambda name: -sets[name].readings[index].value)
@@ -581,7 +582,7 @@ def _plan_figure(experiment: Experiment, groups: Sequence[Experiment]) -> Figure
         f"transfer-{file_name(part.task)}{end}",
         f"{title} by plan, {part.task}",
         f"{printable(part.model)}, {part.task} from {experiment.home}; {BANDS[experiment.several]}.",
-        [Panel("", lines, floor=_floor(*experiment.scores))],
+        [Panel("", lines, floor=_floor(*(select(experiment.scores, target=OTHERS) or experiment.scores)))],
         ylabel=title,
         xlabel="",
         ticks={float(index): plan for index, plan in enumerate(experiment.plans)},

@@ -181,7 +181,8 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """Means over seeds of rows without a step that differ only in the seed, with Student's t intervals.
 
     n is the number of seeds, and the chance floor is averaged. There is no mean for rows without a seed or with a
-    single one, or if a value is missing for some seed, such as the relative gap of a score of 0.
+    single one, or if a value is missing for some seed, such as the relative gap of a score of 0. If all seeds have the
+    same value, the row is that of one seed, with its interval over items.
 
     >>> mean = mean_rows([row("gap", value, seed=seed) for seed, value in enumerate((0.1, 0.2, 0.3))])[0]
     >>> round(mean["value"], 3), round(mean["low"], 3), round(mean["high"], 3), mean["n"], mean["over"]
@@ -198,6 +199,9 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
     for group in groups.values():
         measure, values = str(group[0]["measure"]), [entry["value"] for entry in group if is_given(entry.get("value"))]
         if len(group) == 1 or measure.startswith("chosen_") or len(values) < len(group):
+            continue
+        if len(set(values)) == 1:  # the seed has no part in it, so an interval over seeds would have no width
+            means.append({name: cell for name, cell in group[0].items() if name != "seed"})
             continue
         mean = mean_over_seeds(values)
         if measure in MEASURES:

@@ -70,9 +70,13 @@ class DataSet:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """The result of a check: problems with file and line, the rows of each file read, files of unknown kind."""
+    """The result of a check: problems with file and line, the rows of each file read, files of unknown kind.
+
+    Of a file with many problems the first are listed, with the number of the others; `count` counts all of them.
+    """
 
     problems: tuple[str, ...]
+    count: int
     checked: dict[Path, int]
     unchecked: tuple[Path, ...]
 
@@ -275,12 +279,12 @@ def check(data: Source) -> CheckReport:
     """
     folder = data_dir(data)
     files = {path: kind for each in data_sets(folder) for path, kind in files_by_kind(each)}
-    problems: list[str] = []
+    problems: dict[Path, list[str]] = {}
     checked: dict[Path, int] = {}
     parallel: dict[Path, list[Path]] = {}  # train.en beside train.de, and inference sets dev-en.tsv beside dev-de.tsv
     for done, (path, kind) in enumerate(files.items(), start=1):
         if kind in READERS:
-            checked[path] = _count_rows(path, READERS[kind], problems)
+            checked[path] = _count_rows(path, READERS[kind], problems.setdefault(path, []).append)
         if kind == "aligned":
             parallel.setdefault(_stem(path), []).append(path)
         elif kind == "inference" and languages_in(path, kind):
@@ -289,29 +293,28 @@ def check(data: Source) -> CheckReport:
     for stem, paths in parallel.items():
         if len({checked[path] for path in paths}) > 1:
             counts = ", ".join(f"{path.name} has {checked[path]:,}" for path in paths)
-            problems.append(f"{stem.parent}: the files {stem.name}.* should have equally many lines: {counts}")
+            unequal = f"{stem.parent}: the files {stem.name}.* should have equally many lines: {counts}"
+            problems.setdefault(stem, []).append(unequal)
     for each in (folder, *data_sets(folder)):
         if (each / SUMS).is_file():
-            _count_rows(each / SUMS, _check_sums, problems)
+            _count_rows(each / SUMS, _check_sums, problems.setdefault(each / SUMS, []).append)
     unknown = tuple(path for path, kind in files.items() if kind == "unknown")
-    return CheckReport(tuple(problems), checked, unknown)
+    listed = [
+        sentence
+        for path, own in problems.items()
+        for sentence in (*own[:_MOST], *([f"{path}: and {len(own) - _MOST:,} problems more"] * (len(own) > _MOST)))
+    ]
+    return CheckReport(tuple(listed), sum(map(len, problems.values())), checked, unknown)
 
 
-def _count_rows(path: Path, reader: Reader, problems: list[str]) -> int:
-    """Count the rows of a reader; the file's first problems and a count of the others are appended to the list.
-
-    A file that cannot be opened counts as a problem.
-    """
-    sentences: list[str] = []
+def _count_rows(path: Path, reader: Reader, problem: Problem) -> int:
+    """Count the rows of a reader; a file that cannot be opened is a problem, too."""
     rows = 0
     try:
-        for _ in reader(path, sentences.append):
+        for _ in reader(path, problem):
             rows += 1
     except InputError as error:
-        sentences.append(str(error))
-    problems += sentences[:_MOST]
-    if len(sentences) > _MOST:
-        problems.append(f"{path}: and {len(sentences) - _MOST:,} problems more")
+        problem(str(error))
     return rows
 
 

@@ -33,6 +33,8 @@ class Corpus:
     def __post_init__(self) -> None:
         if isinstance(self.sentences, str):
             raise InputError(f"the corpus of {self.language} is one text; give a list of sentences")
+        if strange := [item for item in self.sentences if not isinstance(item, str)]:
+            raise InputError(f"{self.title} holds {shortened(strange[0])} where a sentence was expected")
         if self.language:
             code(self.language)  # raises for an unknown code
 
@@ -41,6 +43,11 @@ class Corpus:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.sentences)
+
+    @property
+    def title(self) -> str:
+        """Its name in messages."""
+        return self.name or (f"the corpus of {self.language}" if self.language else "the list of sentences")
 
     @property
     def fingerprint(self) -> str:
@@ -148,7 +155,10 @@ def bitexts_of(given: Sequence[Any]) -> list[Bitext]:
     """Convert the parallel text given to a recipe: bitexts are kept, and single corpora are joined into one more."""
     for item in given:
         if not isinstance(item, Bitext | Corpus):
-            raise InputError(f"parallel text is a Bitext or a Corpus, as read_bitext reads them, not {shortened(item)}")
+            raise InputError(
+                "parallel text is a Bitext, as read_bitext reads it, or Corpus(language, sentences) for each "
+                f"language, not {shortened(item)}"
+            )
     corpora = tuple(item for item in given if isinstance(item, Corpus))
     return [*([Bitext(corpora)] if corpora else []), *(item for item in given if isinstance(item, Bitext))]
 

@@ -136,7 +136,7 @@ def stream(
         if not bool(sizes.all()):
             row = int(whole.rows[int(torch.nonzero(sizes == 0)[0])])
             raise InputError(
-                f"{corpus.name or corpus.language}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
+                f"{corpus.title}: nothing is left of sentence {row + 1} ({corpus.sentences[row]!r}) "
                 "after tokenisation; remove it on every side"
             )
         numbers: list[int] = []  # indices of the distinct sentences, in the order in which they are run
@@ -205,7 +205,7 @@ def vectors(
         corpus = Corpus("", list(corpus))
     check_corpus(corpus)
     corpus = cast(Corpus, corpus)
-    require(len(corpus) > 0, f"{corpus.name or corpus.language}: the corpus is empty")
+    require(len(corpus) > 0, f"{corpus.title} is empty")
     wanted = list(stack.cuts if layers is None else layers)
     sinks = {} if keep_sinks else find_sinks(stack, [corpus], layers=wanted, rows=range(len(corpus)))
     chunks = stream(stack, corpus, layers=wanted, units=(unit,), pool=pool, pooling=pooling, sinks=sinks)
