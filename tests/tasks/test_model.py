@@ -9,6 +9,7 @@ import torch
 from isogloss.mappings.normalise import normalisation
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load
+from isogloss.stack.stack import tells_types
 from isogloss.tasks import TASKS, frozen_prefix
 from isogloss.tasks.frozen_prefix import read_prefix
 from isogloss.tasks.model import TaskModel, predict, task_batch, task_objective
@@ -99,7 +100,7 @@ def test_scores_are_those_of_the_model_run_item_by_item(family, prepared):
         for row, number in enumerate(chosen):
             ids = torch.from_numpy(items.ids[start[number] :][: items.lengths[number]].astype(np.int64))[None]
             given = {"input_ids": ids}
-            if stack.tells_types:
+            if tells_types(stack.model, stack.family):
                 types = items.types[start[number] :][: items.lengths[number]].astype(np.int64)
                 given["token_type_ids"] = torch.from_numpy(types)[None]
             states = stack.model(**given)[0][0]

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from torch.nn.functional import normalize
 
 from isogloss.stack.load import load_trainable
+from isogloss.stack.stack import first_position, tells_types
 from isogloss.text.masking import IGNORE, masking_of
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import (
@@ -609,9 +610,9 @@ def test_states_of_pairs_are_those_of_each_pair_alone(models, pairs, family, res
             slots = slots_of(rows if shared else {"texts": texts}, number)
             later = rows["types"].flatten()[slots] > 0
             places = torch.arange(len(slots))
-            positions = torch.where(later & reset, places - int((~later).sum()), places) + stack.first_position
-            more = {"position_ids": positions[None]}
-            if stack.tells_types:
+            positions = torch.where(later & reset, places - int((~later).sum()), places)
+            more = {"position_ids": positions[None] + first_position(stack.model, stack.family)}
+            if tells_types(stack.model, stack.family):
                 more["token_type_ids"] = later.long()[None]
             expected = own_states(aligner.stack.model, rows["inputs"].flatten()[slots], len(slots), 1, **more)
             torch.testing.assert_close(states[slots], expected, atol=1e-5, rtol=1e-4)

@@ -13,6 +13,7 @@ the probe, and results are copied from the device once for each corpus.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, without_cache
 from isogloss.stack.head import loss_head
 from isogloss.stack.packing import packed, packing_pays
-from isogloss.stack.stack import Stack, measuring, packed_inputs
+from isogloss.stack.stack import measuring, packed_inputs
 from isogloss.text.batches import Sentences, batch_tokens, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
 from isogloss.training.language_modelling import padding_id
@@ -87,11 +88,7 @@ def perplexity_probe(
         raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
     if pack is None:
         pack = packs and not attend_padding and packing_pays(device, dtype or next(models[0].parameters()).dtype)
-    packing = (
-        Stack(models[0].base_model, family, tokenizer=None, name=config.model_type, first=0, last=0)
-        if pack and family
-        else None
-    )
+    packing = partial(packed_inputs, models[0].base_model, family) if pack and family else None
     room = tokens or batch_tokens(device, padded=packing is None)
     reader = _Reader(
         device,
@@ -142,14 +139,14 @@ def perplexity_probe(
 class _Reader:
     """How the predicted tokens of a corpus are laid out in batches, and how a model's loss at them is computed.
 
-    packing: the stack whose positions packed sentences take; None for padded rows. padding: id of the padding token.
-    room: maximum tokens of a batch. rows: if not None, neighbouring sentences of a batch whose padding is attended to.
-    limit: sentences of a corpus that are read, all if None.
+    packing: the arguments of packed sentences from their lengths; None for padded rows. padding: id of the padding
+    token. room: maximum tokens of a batch. rows: if not None, neighbouring sentences of a batch whose padding is
+    attended to. limit: sentences of a corpus that are read, all if None.
     """
 
     device: torch.device
     dtype: torch.dtype | None
-    packing: Stack | None
+    packing: Callable[[Tensor], dict[str, Any]] | None
     padding: int
     room: int
     rows: int | None
@@ -173,7 +170,7 @@ class _Reader:
                     places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
                 given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], self.padding).astype(np.int64))}
                 if self.packing is not None:
-                    given |= packed_inputs(self.packing, torch.from_numpy(lengths[members]))
+                    given |= self.packing(torch.from_numpy(lengths[members]))
                 elif self.rows is None:
                     given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
                 asked = np.flatnonzero(chosen[places] & text)
