@@ -44,7 +44,7 @@ from benchmarks.commandline import make_parser, read
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.errors import InputError
-from isogloss.stack.load import load_trainable, locate
+from isogloss.stack.load import load_language_model, locate
 from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import find_pairs
 from isogloss.text.streams import borders_of, pack_pairs
@@ -158,8 +158,8 @@ def read_pairs(given, tokenizer):
 
 def ours(given, stream, *, name, **how):
     """The training of `isogloss align`, put together as the command does."""
-    source, stack = load_trainable(given.model, device=given.device)
-    aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
+    stack = load_language_model(given.model, dtype="float32", device=given.device)
+    aligner = Aligner(stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=given.batch, longest=stack.max_length,
         seed=0, device=given.device, compiled=given.compiled, masking=masking_of(stack.tokenizer),
@@ -269,7 +269,7 @@ def compare(given, folder):
     """What was compared, and the lines of the table."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(locate(given.model))
     pairs = read_pairs(given, tokenizer)
-    longest = load_trainable(given.model, device="cpu")[1].max_length
+    longest = load_language_model(given.model, device="cpu").max_length
     begin = time.perf_counter()
     stream = pack_pairs(tokenizer, pairs, folder / "pairs.npy", languages=("en", "nl"), longest=longest)
     packing = time.perf_counter() - begin

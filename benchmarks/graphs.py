@@ -30,7 +30,7 @@ from benchmarks.commandline import make_parser, read
 from benchmarks.pretraining import print_profile
 from benchmarks.transfer import LABELS, make_examples
 
-from isogloss.stack.load import load, load_trainable, locate
+from isogloss.stack.load import load, load_language_model, locate
 from isogloss.tasks import TASKS
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Item, join_items
@@ -72,8 +72,8 @@ def tuning(given, batch, *, graphs):
 
 def aligning(given, batch, stream, *, graphs, **how):
     """A model that is being aligned, as the command does it."""
-    source, stack = load_trainable(given.model, device=given.device)
-    aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
+    stack = load_language_model(given.model, dtype="float32", device=given.device)
+    aligner = Aligner(stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch,
         longest=min(LONGEST, stack.max_length), seed=0, device=given.device, compiled=given.compiled,

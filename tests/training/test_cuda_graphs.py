@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isogloss.stack.families import FAMILIES, language_model_class
-from isogloss.stack.load import load, load_trainable
+from isogloss.stack.load import load, load_language_model
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.batches import Sentences, layout_of, size_of
@@ -56,7 +56,7 @@ def masked_lm(tmp_path):
             torch.manual_seed(3)
             language_model_class(config).from_config(config).save_pretrained(tmp_path / family)
         TOKENIZER.save_pretrained(tmp_path / family)
-        return load_trainable(tmp_path / family, device=device)[0]
+        return load_language_model(tmp_path / family, dtype="float32", device=device).language_model
 
     return make
 

@@ -35,7 +35,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, frame
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.families import trainable_family
-from isogloss.stack.load import choose_device, fingerprint, load_trainable, save_language_model
+from isogloss.stack.load import choose_device, fingerprint, load_language_model, save_language_model
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Bitext, Corpus
@@ -120,7 +120,7 @@ def align(
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
     files = recipe.language_files(evaluate or [], option="evaluate")
     corpora = [joined_corpus(code, paths) for code, paths in files.items()]
-    _, stack = load_trainable(model, revision, device=hardware)
+    stack = load_language_model(model, revision, dtype="float32", device=hardware)
     require(not stack.causal, f"{model} is a decoder; align trains masked language models")
     trainable_family(stack.language_model.config)
     how = Alignment(
@@ -244,7 +244,7 @@ def _rows_of_alignment(
         run.note(note)
     if not setup.dropout:
         without_dropout(model)
-    aligner = Aligner(model, stack, setup.how, seed=seed)
+    aligner = Aligner(stack, setup.how, seed=seed)
     borders, masking = borders_of(tokenizer), masking_of(tokenizer)
     objective = setup.objective(aligner, pairs.streams, borders=borders, masking=masking, seed=seed, device=device)
     training = Training(aligner, objective, settings, join(device))

@@ -30,7 +30,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import without_dropout
-from isogloss.stack.load import choose_device, fingerprint, load_trainable, save_language_model
+from isogloss.stack.load import choose_device, fingerprint, load_language_model, save_language_model
 from isogloss.stack.stack import Part, Stack
 from isogloss.text.batches import Sentences, tokenise
 from isogloss.text.corpora import Bitext, Corpus
@@ -108,7 +108,7 @@ def drift(
     weighs = "--stop balance weighs the target against other languages; give them with --others"
     require(watched or stop != "balance", weighs)
     parallel = training_options.parallel_texts(bitext, languages)
-    _, stack = load_trainable(model, revision, device=hardware)
+    stack = load_language_model(model, revision, dtype="float32", device=hardware)
     epoch = steps_in_epoch(train, batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=stack.last, epoch=epoch)  # refuses a plan for a deeper model
@@ -277,7 +277,7 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
 
 def load_native(native: str, stack: Stack) -> Stack:
     """Load the native model, which must be of the same kind and depth as the model to be tuned, on the same device."""
-    _, loaded = load_trainable(native, device=stack.device)
+    loaded = load_language_model(native, dtype="float32", device=stack.device)
     kinds = f"the native model {native} and {stack.name} are not both decoders; their perplexities differ in kind"
     require(loaded.causal == stack.causal, kinds)
     depths = f"the native model {native} has {loaded.last} layers and {stack.name} has {stack.last}"
