@@ -165,7 +165,7 @@ def ours(given, stream, *, name, **how):
         seed=0, device=given.device, compiled=given.compiled, masking=masking_of(stack.tokenizer),
     )  # fmt: skip
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
-    settings = Settings(given.warm_up + given.steps, 0, optimisation, half=given.half)
+    settings = Settings(given.warm_up + given.steps, 0, optimisation, dtype=given.dtype)
     training, clock = Training(aligner, objective, settings, Processes(0, 1, given.device)), Clock(given)
     aligner.train()
     taken, losses = [], []
@@ -194,10 +194,10 @@ def theirs(given, pairs, folder, *, workers):
     arguments = other.SentenceTransformerTrainingArguments(
         output_dir=str(folder), max_steps=given.warm_up + given.steps, per_device_train_batch_size=given.batch,
         learning_rate=RATE, lr_scheduler_type="constant", weight_decay=WEIGHT_DECAY, adam_beta1=BETAS[0],
-        adam_beta2=BETAS[1], adam_epsilon=EPSILON, max_grad_norm=CLIP, optim="adamw_torch_fused", bf16=given.half,
-        use_cpu=given.device.type == "cpu", dataloader_num_workers=workers, dataloader_drop_last=True,
-        dataloader_persistent_workers=workers > 0, remove_unused_columns=False, save_strategy="no",
-        logging_strategy="no", report_to="none", disable_tqdm=True, seed=0,
+        adam_beta2=BETAS[1], adam_epsilon=EPSILON, max_grad_norm=CLIP, optim="adamw_torch_fused",
+        bf16=given.dtype is not None, use_cpu=given.device.type == "cpu", dataloader_num_workers=workers,
+        dataloader_drop_last=True, dataloader_persistent_workers=workers > 0, remove_unused_columns=False,
+        save_strategy="no", logging_strategy="no", report_to="none", disable_tqdm=True, seed=0,
     )  # fmt: skip
     known = {
         "model": model, "args": arguments, "loss": module_of("losses").MultipleNegativesRankingLoss(model, scale=SCALE),
@@ -277,7 +277,7 @@ def compare(given, folder):
         "model": str(given.model),
         "training": f"{len(pairs):,} pairs, batch {given.batch}, {given.steps} timed steps, {given.rounds} rounds",
         "tokens": f"{len(stream.ids) / 2 / len(stream):.1f} tokens a side",
-        "precision": "bfloat16" if given.half else "float32",
+        "precision": "bfloat16" if given.dtype else "float32",
         "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
     }
     print("; ".join(facts.values()) + f"; packed in {packing:.2f} s\n", flush=True)

@@ -66,7 +66,8 @@ def tuning(given, batch, *, graphs):
     items = join_items(
         [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
     )
-    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
+    stack = replace(stack, pack=None if given.dtype is None else True)
+    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0)
     return in_training(given, model, task_objective(model, items, batch=batch, seed=0), graphs=graphs)
 
 
@@ -87,7 +88,7 @@ def in_training(given, model, objective, *, graphs):
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
     model.train()
     objective = objective if graphs else replace(objective, captured=False)
-    return Training(model, objective, Settings(given.steps, 0, optimisation, half=given.half), _alone(given))
+    return Training(model, objective, Settings(given.steps, 0, optimisation, dtype=given.dtype), _alone(given))
 
 
 def _alone(given):
@@ -165,7 +166,7 @@ def main():
     given = read_arguments()
     device = torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU"
     facts = {
-        "model": str(given.model), "device": device, "precision": "bfloat16" if given.half else "float32",
+        "model": str(given.model), "device": device, "precision": "bfloat16" if given.dtype else "float32",
         "training": f"{given.steps} updates a round, {given.rounds} rounds", "torch": torch.__version__,
     }  # fmt: skip
     print("; ".join(facts.values()), flush=True)

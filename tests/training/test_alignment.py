@@ -64,7 +64,7 @@ def made(models, pairs, how=SMALL, *, seed=0, batch=BATCH, family="bert", shared
         aligner, pairs, borders=borders_of(stack.tokenizer), batch=batch, longest=LONGEST, seed=seed, device=CPU,
         masking=masking_of(stack.tokenizer), piece=piece,
     )  # fmt: skip
-    way = Optimisation(rate=1e-2, warm_up=0, clip=0.0)
+    way = Optimisation(rate=1e-2, clip=0.0)
     return (
         aligner,
         objective,
@@ -629,7 +629,7 @@ def test_an_alignment_on_a_gpu_has_the_losses_it_has_without_graphs(models, pair
         aligner = Aligner(stack, CASES[case], seed=0)
         drawing = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer), "longest": LONGEST}
         objective = align_pairs(aligner, pairs, batch=BATCH, seed=0, device=gpu, compiled=compiled, **drawing)
-        settings = Settings(40, 0, Optimisation(rate=1e-3), half=True)
+        settings = Settings(40, 0, Optimisation(rate=1e-3), dtype=torch.bfloat16)
         training = Training(aligner, objective, settings, Processes(0, 1, gpu))
         training._graphs = training._graphs if captured else None
         aligner.train()

@@ -19,8 +19,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import torch
-
 from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import balance_step, crossing, step_over_seeds
 from isogloss.progress import listening, named, progress, silent
@@ -114,14 +112,14 @@ def drift(
         frozen_at(plan, 0, depth=stack.last, epoch=epoch)  # refuses a plan for a deeper model
     name, native_name = model_names(model, native)
     natives = {} if native is None else {native_name: load_native(native, stack)}
-    steps, half = epochs * epoch, training_options.half_precision(dtype, hardware)
+    steps, precision = epochs * epoch, training_options.autocast_dtype(dtype, hardware)
     drawn_from = seed if sample_seed is None else sample_seed
     perplexity = partial(
         perplexity_probe,
         target=train.language,
         seed=drawn_from,
         device=hardware,
-        dtype=torch.bfloat16 if half else None,
+        dtype=precision,
         limit=read_first,
         attend_padding=attend_padding,
     )
@@ -135,14 +133,14 @@ def drift(
         parallel=parallel,
         every=distance or steps,
     )
-    schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
+    schedule = Optimisation(rate, warm_up, decay, weight_decay, clip, *FINE_TUNING)
     selection = select_by("perplexity", target=train.language, data="validation", unit="token")
     if stop == "balance":
         selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
     trainings = [
         Tuning(
             plan,
-            Settings(steps, number, schedule, probe or steps, half=half),
+            Settings(steps, number, schedule, probe or steps, dtype=precision),
             coordinates={"model": name, "plan": str(plan), "condition": condition, "seed": number},
             batch=batch,
             dropout=dropout,

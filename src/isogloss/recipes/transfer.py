@@ -119,15 +119,15 @@ def transfer(
     """
     training_options.one_process("transfer")
     processor, chosen_plans, rates = choose_device(device), training_options.plan_list(plans), rate_list(rate)
-    half = training_options.half_precision(dtype, processor)
+    precision = training_options.autocast_dtype(dtype, processor)
     sets = task_sets.read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     if translated:
         sets = task_sets.add_translations(sets, translated, skip_bad=skip_bad)
     switching = Switching()
     if switch or switch_words or lexicon:
         switching = task_sets.read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
-    stack = load(model, revision, dtype="float32", device=processor)
-    stack = replace(stack, pack=half if processor.type == "cuda" else None)  # a GPU packs bfloat16 only
+    packs = precision is not None if processor.type == "cuda" else None  # a GPU packs bfloat16 only
+    stack = replace(load(model, revision, dtype="float32", device=processor), pack=packs)
     unsupported = f"{model} is an encoder-decoder; transfer trains encoders and decoders"
     require(stack.family.kind != "encoder-decoder", unsupported)
     no_context = f"{model} is a decoder, whose first token attends to no other, and --task {task} needs its state"
@@ -153,7 +153,7 @@ def transfer(
         switching=switching,
         length=min(stack.max_length, length or sets.task.length),
         comparison=comparison,
-        dtype=torch.bfloat16 if half else None,
+        dtype=precision,
         base={"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source},
     )
     options = TransferOptions(
@@ -341,8 +341,8 @@ def _rows_of_run(inputs: TransferInputs, options: TransferOptions, run: Run) -> 
             about = {**inputs.base, "plan": str(plan), "condition": switching.condition, "seed": seed}
             for rate in options.rates:
                 coordinates = {**about, "settings": settings_text({"rate": rate} if len(options.rates) > 1 else {})}
-                optimisation = replace(options.optimisation, rate=rate, warm_up=round(options.warm_up * steps))
-                settings = Settings(steps, seed, optimisation, max(1, steps // 50), half=inputs.dtype is not None)
+                optimisation = replace(options.optimisation, rate=rate, warm_up=options.warm_up)
+                settings = Settings(steps, seed, optimisation, max(1, steps // 50), dtype=inputs.dtype)
                 folder = run.folder / "checkpoints" / training_folder(coordinates)
                 planned = PlannedTraining(plan, settings, folder, coordinates)
                 stage = f"training {training_name(coordinates)}, seed {seed} ({next(numbers)} of {total})"
@@ -364,7 +364,7 @@ def _rows_of_training(
     (train_items, *scored_items), seed = frozen.items, settings.seed
     epoch = steps_in_epoch(train_items, options.batch)
     copied = replace(stack, model=copy.deepcopy(stack.model))
-    tuned = TaskModel(copied, sets.task, sets.labels, seed=seed, dropout=options.frozen_dropout, half=settings.half)
+    tuned = TaskModel(copied, sets.task, sets.labels, seed=seed, dropout=options.frozen_dropout)
     before_update = apply_plan(tuned.stack, plan, epoch=epoch, seed=seed, hold=tuned.hold)
     prefix, *prefixes = frozen.below(tuned.eval_stack, plan, step=settings.steps - 1, epoch=epoch, seed=seed)
     changing = None

@@ -50,19 +50,16 @@ class TaskBatch:
 class TaskModel(nn.Module):
     """A stack and a task's head on it.
 
-    dropout: whether frozen layers keep their dropout. half: whether to compute in bfloat16, in which a GPU runs
-    sentences packed; its variable-length kernel has no dropout, so a model with attention dropout is padded when it is
-    trained without tables. eval_stack: the same stack, as it runs in evaluation mode.
+    dropout: whether frozen layers keep their dropout. eval_stack: the same stack, as it runs in evaluation mode. The
+    variable-length kernel of a GPU has no dropout, so a model with attention dropout is padded when it is trained
+    without tables.
     """
 
-    def __init__(
-        self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, half: bool = False
-    ) -> None:
+    def __init__(self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False) -> None:
         super().__init__()
         self.stack, self.eval_stack, self.task, self.labels, self.dropout = stack, stack, task, labels, dropout
         if stack.device.type == "cuda":
-            self.stack = replace(stack, pack=half and not _drops_attention(stack))
-            self.eval_stack = replace(stack, pack=half)
+            self.stack = replace(stack, pack=stack.packs and not _drops_attention(stack))
         self.encoder = stack.model
         with seeded(seed_of(seed, "head")):
             self.head = task.head(stack.width, labels)
