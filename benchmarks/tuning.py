@@ -72,7 +72,7 @@ def run_ours(given, text, batch, updates, *, way=None, model=None):
     model = model or frozen_model(given)
     stack = wrap(model, make_tokenizer(given.vocabulary))
     settings = Settings(updates, 0, Optimisation(RATE, 0, "linear", 0.0, 1.0, *FINE_TUNING), updates, dtype=given.dtype)
-    training = sentence_training(model, stack, text, settings, batch=batch, attend_padding=False)
+    training = sentence_training(stack, text, settings, batch=batch, attend_padding=False)
     if way is not None:
         captured, options = way
         loss = token_loss if options is None else torch.compile(token_loss, **options)
