@@ -220,20 +220,19 @@ def predict(
     items: Items,
     *,
     dtype: torch.dtype | None = None,
-    tokens: int | None = None,
     prefix: Prefix | None = None,
 ) -> list[Any]:
     """Predict the answer to each example from its items, in evaluation mode.
 
-    dtype: of autocast. tokens: maximum tokens of a batch, which bounds memory; batches group items of similar length,
-    not in the order of the examples. prefix: precomputed states of the items below the trained layers.
+    dtype: of autocast. prefix: precomputed states of the items below the trained layers. Batches group items of similar
+    length, not in the order of the examples.
     """
     device = model.stack.device
     predictions: dict[int, Prediction] = {}
     border = np.cumsum(items.counts)
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
-        for members in group(items.lengths.tolist(), tokens=tokens or batch_tokens(device)):
+        for members in group(items.lengths.tolist(), tokens=batch_tokens(device)):
             asked = task_batch(items, members, device=device)
             waiting.append((members, model.task.guess(model(asked, prefix), asked.present)))
     for members, guesses in waiting:  # the first device synchronisation

@@ -53,16 +53,14 @@ def perplexity_probe(
     limit: int | None = None,
     attend_padding: bool = False,
     redraw: Callable[[], int] | None = None,
-    pack: bool | None = None,
     rows: int = 16,
 ) -> Probe:
     """Perplexity of language models on sentences, corpus by corpus, per token, word and character.
 
     model: a `...ForMaskedLM`, or a `...ForCausalLM` if the masking is causal; or one for each language by its code, all
     of one family; masking: likewise. dtype: of autocast, None for no autocast. tokens: maximum tokens of a batch, which
-    bounds memory; the default suits the device. pack: concatenate sentences; by default if that is faster and the
-    family allows it. None of these changes more than rounding, since the masks of a sentence are a function of the
-    seed, its corpus (language and name) and its index there.
+    bounds memory; the default suits the device. Neither changes more than rounding, since the masks of a sentence are a
+    function of the seed, its corpus (language and name) and its index there.
 
     limit: read only the first `limit` sentences of each corpus, which shows in `n`, the number of predicted tokens.
     attend_padding: pass no attention mask, and batch `rows` neighbouring sentences, since their padding now matters.
@@ -81,14 +79,11 @@ def perplexity_probe(
     sizes = [(maskings[each.language].count(each, limit), each.words, each.characters) for each in corpora]
     models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
     causal, device = next(iter(maskings.values())).causal, torch.device(device)
-    config, family = models[0].config, FAMILIES.get(models[0].config.model_type)
-    packs = family is not None and family.packs
-    if pack and (attend_padding or not packs):
-        why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
-        raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
-    if pack is None:
-        pack = packs and not attend_padding and packing_pays(device, dtype or next(models[0].parameters()).dtype)
-    packing = partial(packed_inputs, models[0].base_model, family) if pack and family else None
+    family = FAMILIES.get(models[0].config.model_type)
+    packing = None  # sentences are concatenated if the family allows it and that is faster
+    if family is not None and family.packs and not attend_padding:
+        pays = packing_pays(device, dtype or next(models[0].parameters()).dtype)
+        packing = partial(packed_inputs, models[0].base_model, family) if pays else None
     room = tokens or batch_tokens(device, padded=packing is None)
     reader = _Reader(
         device,
