@@ -44,7 +44,7 @@ from benchmarks.commandline import make_parser, read
 from transformers.trainer_callback import PrinterCallback
 
 from isogloss.errors import InputError
-from isogloss.stack.load import load_trainable, locate
+from isogloss.stack.load import load_language_model, locate
 from isogloss.text.masking import masking_of
 from isogloss.text.readers.parallel import find_pairs
 from isogloss.text.streams import borders_of, pack_pairs
@@ -158,14 +158,14 @@ def read_pairs(given, tokenizer):
 
 def ours(given, stream, *, name, **how):
     """The training of `isogloss align`, put together as the command does."""
-    source, stack = load_trainable(given.model, device=given.device)
-    aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
+    stack = load_language_model(given.model, dtype="float32", device=given.device)
+    aligner = Aligner(stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=given.batch, longest=stack.max_length,
         seed=0, device=given.device, compiled=given.compiled, masking=masking_of(stack.tokenizer),
     )  # fmt: skip
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
-    settings = Settings(given.warm_up + given.steps, 0, optimisation, half=given.half)
+    settings = Settings(given.warm_up + given.steps, 0, optimisation, dtype=given.dtype)
     training, clock = Training(aligner, objective, settings, Processes(0, 1, given.device)), Clock(given)
     aligner.train()
     taken, losses = [], []
@@ -194,10 +194,10 @@ def theirs(given, pairs, folder, *, workers):
     arguments = other.SentenceTransformerTrainingArguments(
         output_dir=str(folder), max_steps=given.warm_up + given.steps, per_device_train_batch_size=given.batch,
         learning_rate=RATE, lr_scheduler_type="constant", weight_decay=WEIGHT_DECAY, adam_beta1=BETAS[0],
-        adam_beta2=BETAS[1], adam_epsilon=EPSILON, max_grad_norm=CLIP, optim="adamw_torch_fused", bf16=given.half,
-        use_cpu=given.device.type == "cpu", dataloader_num_workers=workers, dataloader_drop_last=True,
-        dataloader_persistent_workers=workers > 0, remove_unused_columns=False, save_strategy="no",
-        logging_strategy="no", report_to="none", disable_tqdm=True, seed=0,
+        adam_beta2=BETAS[1], adam_epsilon=EPSILON, max_grad_norm=CLIP, optim="adamw_torch_fused",
+        bf16=given.dtype is not None, use_cpu=given.device.type == "cpu", dataloader_num_workers=workers,
+        dataloader_drop_last=True, dataloader_persistent_workers=workers > 0, remove_unused_columns=False,
+        save_strategy="no", logging_strategy="no", report_to="none", disable_tqdm=True, seed=0,
     )  # fmt: skip
     known = {
         "model": model, "args": arguments, "loss": module_of("losses").MultipleNegativesRankingLoss(model, scale=SCALE),
@@ -269,7 +269,7 @@ def compare(given, folder):
     """What was compared, and the lines of the table."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(locate(given.model))
     pairs = read_pairs(given, tokenizer)
-    longest = load_trainable(given.model, device="cpu")[1].max_length
+    longest = load_language_model(given.model, device="cpu").max_length
     begin = time.perf_counter()
     stream = pack_pairs(tokenizer, pairs, folder / "pairs.npy", languages=("en", "nl"), longest=longest)
     packing = time.perf_counter() - begin
@@ -277,7 +277,7 @@ def compare(given, folder):
         "model": str(given.model),
         "training": f"{len(pairs):,} pairs, batch {given.batch}, {given.steps} timed steps, {given.rounds} rounds",
         "tokens": f"{len(stream.ids) / 2 / len(stream):.1f} tokens a side",
-        "precision": "bfloat16" if given.half else "float32",
+        "precision": "bfloat16" if given.dtype else "float32",
         "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
     }
     print("; ".join(facts.values()) + f"; packed in {packing:.2f} s\n", flush=True)

@@ -96,7 +96,6 @@ def read_arguments():
     parser = make_parser(__doc__, SIZES)
     parser.add_argument("--batch", type=int, default=8)
     given = read(parser, SIZES)
-    given.dtype = torch.bfloat16 if given.half else None
     return given
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import torch
 import transformers
 
-from isogloss.stack.load import choose_device, choose_dtype
+from isogloss.recipes.training_options import autocast_dtype
+from isogloss.stack.load import choose_device
 
 
 def make_parser(description, sizes):
@@ -23,13 +24,13 @@ def make_parser(description, sizes):
 
 
 def read(parser, sizes):
-    """What is given, with the device's own sizes where there are none; half: whether it computes in bfloat16."""
+    """What is given, with the device's own sizes where there are none; dtype: that of autocast."""
     given = parser.parse_args()
     given.device = torch.device("cuda" if choose_device(given.device).type == "cuda" else "cpu")
     for name, both in sizes.items():
         if getattr(given, name) is None:
             setattr(given, name, both[given.device.type == "cpu"])
-    given.half = choose_dtype(None, given.device) == torch.bfloat16
+    given.dtype = autocast_dtype(None, given.device)
     return given
 
 

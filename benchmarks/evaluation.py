@@ -201,7 +201,6 @@ def read_arguments():
     given = read(parser, SIZES)
     small = given.device.type == "cpu"
     given.batches = BATCHES[small] if given.batches is None else given.batches
-    given.dtype = torch.bfloat16 if given.half else None
     return given
 
 

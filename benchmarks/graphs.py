@@ -30,7 +30,7 @@ from benchmarks.commandline import make_parser, read
 from benchmarks.pretraining import print_profile
 from benchmarks.transfer import LABELS, make_examples
 
-from isogloss.stack.load import load, load_trainable, locate
+from isogloss.stack.load import load, load_language_model, locate
 from isogloss.tasks import TASKS
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import Item, join_items
@@ -66,14 +66,15 @@ def tuning(given, batch, *, graphs):
     items = join_items(
         [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
     )
-    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
+    stack = replace(stack, pack=None if given.dtype is None else True)
+    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0)
     return in_training(given, model, task_objective(model, items, batch=batch, seed=0), graphs=graphs)
 
 
 def aligning(given, batch, stream, *, graphs, **how):
     """A model that is being aligned, as the command does it."""
-    source, stack = load_trainable(given.model, device=given.device)
-    aligner = Aligner(source, stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
+    stack = load_language_model(given.model, dtype="float32", device=given.device)
+    aligner = Aligner(stack, Alignment(layer=stack.cuts[-1], **how), seed=0)
     objective = align_pairs(
         aligner, {"en-nl": stream}, borders=borders_of(stack.tokenizer), batch=batch,
         longest=min(LONGEST, stack.max_length), seed=0, device=given.device, compiled=given.compiled,
@@ -87,7 +88,7 @@ def in_training(given, model, objective, *, graphs):
     optimisation = Optimisation(RATE, 0, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
     model.train()
     objective = objective if graphs else replace(objective, captured=False)
-    return Training(model, objective, Settings(given.steps, 0, optimisation, half=given.half), _alone(given))
+    return Training(model, objective, Settings(given.steps, 0, optimisation, dtype=given.dtype), _alone(given))
 
 
 def _alone(given):
@@ -165,7 +166,7 @@ def main():
     given = read_arguments()
     device = torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU"
     facts = {
-        "model": str(given.model), "device": device, "precision": "bfloat16" if given.half else "float32",
+        "model": str(given.model), "device": device, "precision": "bfloat16" if given.dtype else "float32",
         "training": f"{given.steps} updates a round, {given.rounds} rounds", "torch": torch.__version__,
     }  # fmt: skip
     print("; ".join(facts.values()), flush=True)

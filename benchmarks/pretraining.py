@@ -77,7 +77,7 @@ class Case:
     last: int
     span: int
     device: torch.device
-    half: bool
+    dtype: torch.dtype | None
     texts: bool
     text: Path
 
@@ -225,10 +225,9 @@ def run_ours(case, *, profiled=False):
         compiled=case.device.type == "cuda",
         frame=[(SPECIAL.index("[CLS]"),), (SPECIAL.index("[SEP]"),)] if case.texts else None,
     )  # fmt: skip
-    settings = Settings(
-        steps=case.warm_up + case.steps, seed=0, report=case.span, half=case.half,
-        optimisation=Optimisation(RATE, case.warm_up, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON),
-    )  # fmt: skip
+    steps = case.warm_up + case.steps
+    optimisation = Optimisation(RATE, case.warm_up / steps, "constant", WEIGHT_DECAY, CLIP, BETAS, EPSILON)
+    settings = Settings(steps, 0, optimisation, report=case.span, dtype=case.dtype)
     training = Training(models, objective, settings, join(case.device))
     clock, losses = Clock(case.device, case.warm_up, settings.steps), {}
     with listening(lambda _, step, total: clock.tick(step)):
@@ -246,9 +245,9 @@ def run_trainer(case, *, workers=0, compiled=False):
         output_dir=str(case.text.parent / "trainer"), max_steps=case.last, per_device_train_batch_size=case.batch,
         learning_rate=RATE, lr_scheduler_type="constant_with_warmup", warmup_steps=case.warm_up,
         weight_decay=WEIGHT_DECAY, adam_beta1=BETAS[0], adam_beta2=BETAS[1], adam_epsilon=EPSILON, max_grad_norm=CLIP,
-        optim="adamw_torch_fused", bf16=case.half, use_cpu=case.device.type == "cpu", torch_compile=compiled,
-        dataloader_num_workers=workers, dataloader_drop_last=True, logging_strategy="steps", logging_steps=case.span,
-        save_strategy="no", report_to="none", disable_tqdm=True, seed=0,
+        optim="adamw_torch_fused", bf16=case.dtype is not None, use_cpu=case.device.type == "cpu",
+        torch_compile=compiled, dataloader_num_workers=workers, dataloader_drop_last=True, logging_strategy="steps",
+        logging_steps=case.span, save_strategy="no", report_to="none", disable_tqdm=True, seed=0,
     )  # fmt: skip
     listener = Listener(Clock(case.device, case.warm_up, case.last))
     collator = transformers.DataCollatorForLanguageModeling(make_tokenizer(case.vocabulary), mlm_probability=MASKED)
@@ -364,7 +363,7 @@ def main():
             f"{case.vocabulary:,} pieces, {sum(one.numel() for one in model.parameters()) / 1e6:.1f}M weights, "
             f"{model.config._attn_implementation}",
             "batch": f"{case.batch} rows of {mean_length(case):.0f} tokens" + ", texts" * case.texts,
-            "precision": "bfloat16" if given.half else "float32",
+            "precision": "bfloat16" if given.dtype else "float32",
             "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
             "versions": f"torch {torch.__version__}, transformers {transformers.__version__}",
         }

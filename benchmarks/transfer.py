@@ -15,6 +15,7 @@ and of each the fastest round counts. On a CPU the time is the processor's.
 import json
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,16 +62,16 @@ def ours(given, frozen, ids, labels):
     items = join_items(
         [Item(one, [0], [[label]], [[0]], 1, n) for n, (one, label) in enumerate(zip(ids, labels, strict=True))]
     )
-    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0, half=given.half)
+    stack = replace(stack, pack=None if given.dtype is None else True)
+    model = TaskModel(stack, TASKS["nli"], LABELS, seed=0)
     apply_plan(stack, parse_plan(f"freeze:{frozen}"), epoch=1, seed=0)(0)
     model.hold(frozen)
     wait()
     begin = clock()
-    dtype = torch.bfloat16 if given.half else None
-    prefix = read_prefix(model.eval_stack, items, frozen, dtype=dtype) if frozen > 0 else None
+    prefix = read_prefix(model.eval_stack, items, frozen, dtype=given.dtype) if frozen > 0 else None
     objective = task_objective(model, items, batch=given.batch, seed=0, prefix=prefix)
     epoch = steps_in_epoch(items, given.batch)
-    settings = Settings(EPOCHS * epoch, 0, Optimisation(RATE), half=given.half)
+    settings = Settings(EPOCHS * epoch, 0, Optimisation(RATE), dtype=given.dtype)
     training = Training(model, objective, settings, Processes(0, 1, given.device))
     model.train()
     ends = []
@@ -94,7 +95,7 @@ def theirs(given, frozen, ids, labels, folder):
         weight.requires_grad_(not name.startswith(tuple(still)))
     arguments = transformers.TrainingArguments(
         output_dir=str(folder), num_train_epochs=EPOCHS, per_device_train_batch_size=given.batch, learning_rate=RATE,
-        bf16=given.half, use_cpu=given.device.type == "cpu", report_to="none", disable_tqdm=True, seed=0,
+        bf16=given.dtype is not None, use_cpu=given.device.type == "cpu", report_to="none", disable_tqdm=True, seed=0,
         save_strategy="no", logging_strategy="no",
     )  # fmt: skip
     rows = [{"input_ids": one, "labels": int(label)} for one, label in zip(ids, labels, strict=True)]
@@ -148,7 +149,7 @@ def main():
     facts = {
         "model": f"{name} {given.depth}x{given.width}" if name == "mbert" else name,
         "training": f"{given.examples:,} examples, batch {given.batch}, {EPOCHS} epochs",
-        "precision": "bfloat16" if given.half else "float32",
+        "precision": "bfloat16" if given.dtype else "float32",
         "device": torch.cuda.get_device_name() if given.device.type == "cuda" else "CPU",
     }
     print(f"\n{'; '.join(facts.values())}")

@@ -71,8 +71,8 @@ def run_ours(given, text, batch, updates, *, way=None, model=None):
     """So many updates of the loop of `isogloss drift`, or in one of the `WAYS`; returns their mean loss."""
     model = model or frozen_model(given)
     stack = wrap(model, make_tokenizer(given.vocabulary))
-    settings = Settings(updates, 0, Optimisation(RATE, 0, "linear", 0.0, 1.0, *FINE_TUNING), updates, half=given.half)
-    training = sentence_training(model, stack, text, settings, batch=batch, attend_padding=False)
+    settings = Settings(updates, 0, Optimisation(RATE, 0, "linear", 0.0, 1.0, *FINE_TUNING), updates, dtype=given.dtype)
+    training = sentence_training(stack, text, settings, batch=batch, attend_padding=False)
     if way is not None:
         captured, options = way
         loss = token_loss if options is None else torch.compile(token_loss, **options)
@@ -91,7 +91,7 @@ def run_trainer(given, text, batch, updates, *, folder, best=False):
     settings = {"optim": "adamw_torch_fused", "dataloader_num_workers": 4, "torch_compile": True} if best else {}
     arguments = transformers.TrainingArguments(
         output_dir=str(folder), max_steps=updates, per_device_train_batch_size=batch, learning_rate=RATE,
-        bf16=given.half, use_cpu=given.device.type == "cpu", report_to="none", disable_tqdm=True, seed=0,
+        bf16=given.dtype is not None, use_cpu=given.device.type == "cpu", report_to="none", disable_tqdm=True, seed=0,
         save_strategy="no", logging_strategy="no", **settings,
     )  # fmt: skip
     collator = transformers.DataCollatorForLanguageModeling(make_tokenizer(given.vocabulary))

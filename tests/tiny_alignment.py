@@ -3,7 +3,7 @@
 import torch
 from benchmarks.invented import invented
 
-from isogloss.stack.load import load_trainable
+from isogloss.stack.load import load_language_model
 from isogloss.text.streams import pack_pairs
 from tiny_commands import flags
 from tiny_drift import write_model
@@ -42,7 +42,7 @@ def write_models(folder, **depths):
 
 def pack_invented(model, *pairs, sentences):
     """The same text in each pair of languages, packed beside a model and by its tokenizer; by title."""
-    _, stack = load_trainable(model, device="cpu")
+    stack = load_language_model(model, device="cpu")
     found = {}
     for languages in pairs:
         some = zip(*(one.sentences for one in invented(languages, sentences=sentences, seed=1)), strict=True)

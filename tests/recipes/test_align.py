@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM
 import isogloss as ig
 from isogloss.recipes.align import PairText, pack_text
 from isogloss.runs import read_facts, read_rows
-from isogloss.stack.load import load_trainable
+from isogloss.stack.load import load_language_model
 from isogloss.text.readers.parallel import find_pairs
 from isogloss.training.alignment import Aligner, Alignment
 from tiny_alignment import SMALL, words, write_pairs
@@ -120,8 +120,8 @@ def test_a_checkpoint_holds_key_encoder_queue_and_pointer(model, train, tmp_path
     assert held["weight.pointer"].item() == 2 * SMALL["batch"] and held["weight.queue"].shape == (18, 8)
     told = held["weight.names"] != 0
     assert told.tolist() == [True] * 12 + [False] * 6, "which sentences the queue holds is known after a kill, too"
-    source, stack = load_trainable(model, device="cpu")
-    aligner = Aligner(source, stack, Alignment(layer=2, queue=16, projection_width=8), seed=0)
+    stack = load_language_model(model, device="cpu")
+    aligner = Aligner(stack, Alignment(layer=2, queue=16, projection_width=8), seed=0)
     names = {name for name, _ in aligner.named_parameters()}
     assert {name.removeprefix("weight.") for name in held if name.startswith("weight.")} >= names
 
@@ -198,7 +198,7 @@ def test_given_text_is_measured_and_never_trained_on(model, train, tmp_path):
 
 
 def test_what_is_held_out_is_in_no_pair_that_is_trained_on(model, tmp_path):
-    _, stack = load_trainable(model, device="cpu")
+    stack = load_language_model(model, device="cpu")
     sources = [
         find_pairs(invented(languages, sentences=150, seed=1))[0] for languages in (("qaa", "qab"), ("qaa", "qac"))
     ]

@@ -16,7 +16,7 @@ from isogloss.runs import read_facts, read_rows, row
 from isogloss.runs.run import start
 from isogloss.runs.table import COORDINATES, frame
 from isogloss.stack.edit import without_dropout
-from isogloss.stack.load import load_trainable
+from isogloss.stack.load import load_language_model
 from isogloss.text.corpora import Bitext, Corpus
 from isogloss.text.masking import masking_of
 from isogloss.training.perplexities import perplexity_probe
@@ -145,10 +145,10 @@ def test_the_best_model_is_kept_and_its_test_is_that_of_the_kept_model(whole, tu
     own = chosen(table, measure="perplexity", plan="last:1", seed=1, unit="token", target="qaa")
     curve, test = chosen(own, data="validation"), chosen(own, data="test")
     assert list(test.step) == [curve.step.iloc[int(np.argmin(curve.value))]]
-    model, stack = load_trainable(folder / "best", device="cpu")
+    stack = load_language_model(folder / "best", device="cpu")
     corpora = read_corpora(f"qaa={tuning[2]['qaa']}", [], share=0.1, batch=8)
     texts, masking = tokenise_corpora(stack, corpora[2:]), masking_of(stack.tokenizer)
-    probe = perplexity_probe(model, texts, target="qaa", every=1, seed=0, device="cpu", masking=masking)
+    probe = perplexity_probe(stack.language_model, texts, target="qaa", every=1, seed=0, device="cpu", masking=masking)
     assert test.value.iloc[0] == pytest.approx(next(iter(probe.take()))["value"], rel=1e-6)
 
 
@@ -349,7 +349,8 @@ def test_a_decoder_is_tuned_and_watched_as_a_masked_model_is(family, tuning, tmp
         steps = chosen(curve, plan=plan).sort_values("step").value.tolist()
         assert steps[-1] < steps[0]
         (folder,) = (tmp_path / "run" / "checkpoints").glob(f"{plan.replace(':', '-')}*/best")
-        best, stack = load_trainable(folder, device="cpu")
+        stack = load_language_model(folder, device="cpu")
+        best = stack.language_model
         assert stack.causal and not any("lora" in name for name, _ in best.named_parameters()), "adapters are merged"
         text = tokenise_corpora(stack, read_corpora(f"qaa={files['qaa']}", [], share=0.1, batch=8)[2:3])
         masking = masking_of(stack.tokenizer, causal=True)

@@ -17,7 +17,7 @@ from isogloss.recipes.recipe import model_name
 from isogloss.recipes.sweep import over_steps, saved_models, with_saved_models
 from isogloss.runs import frame, read_facts, read_rows, row
 from isogloss.runs.table import KEY
-from isogloss.stack.load import load_trainable
+from isogloss.stack.load import load_language_model
 from isogloss.text.masking import masking_of
 from isogloss.training import loop
 from isogloss.training.perplexities import perplexity_probe
@@ -43,7 +43,7 @@ def tuned(tuning, tmp_path_factory):
 
 
 def weights(folder):
-    return load_trainable(folder, device="cpu")[0].state_dict()
+    return load_language_model(folder, device="cpu").language_model.state_dict()
 
 
 def test_models_are_kept_at_multiples_only_with_head_and_tokenizer(tuned, tuning):
@@ -68,9 +68,9 @@ def test_a_kept_model_is_the_one_whose_perplexity_was_read_at_its_step(tuned, tu
     files, rows = tuning[2], read_rows(tuned)
     corpora = read_corpora({"qaa": files["qaa"]}, {}, share=0.1, batch=8)
     for training, plan in (("freeze-0-seed-1", "freeze:0"), ("last-1-seed-1", "last:1")):
-        model, stack = load_trainable(tuned / "models" / training / "step-4", device="cpu")
+        stack = load_language_model(tuned / "models" / training / "step-4", device="cpu")
         how = {"every": 1, "target": "qaa", "seed": 0, "device": stack.device, "masking": masking_of(stack.tokenizer)}
-        again = list(perplexity_probe(model, tokenise_corpora(stack, corpora[1:2]), **how).take())
+        again = list(perplexity_probe(stack.language_model, tokenise_corpora(stack, corpora[1:2]), **how).take())
         there = rows[(rows.plan == plan) & (rows.seed == 1) & (rows.step == 4) & (rows.measure == "perplexity")]
         there = there[(there.target == "qaa") & (there.data == "validation")]
         for unit in ("token", "word", "character"):

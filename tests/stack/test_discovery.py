@@ -645,7 +645,7 @@ def test_what_a_machine_cannot_do_is_refused_in_a_sentence(tiny, monkeypatch):
     with pytest.raises(InputError, match="--dtype int4 needs the package bitsandbytes, .*: pip install bitsandbytes"):
         load(tiny("llama"), dtype="int4", device="cpu")
     with pytest.raises(InputError, match="'split' is not known, as split is for commands that only read a model"):
-        loading.load_trainable(tiny("bert"), device="split")
+        loading.choose_device("split")
 
 
 def test_a_decoder_of_an_encoders_classes_is_read_as_a_decoder():

@@ -12,7 +12,8 @@ from transformers import AutoModelForMaskedLM
 from isogloss.stack import packing
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.head import scores
-from isogloss.stack.packing import WHOLE, float32_products, packed, packed_arguments, packed_positions, unpadded
+from isogloss.stack.packing import WHOLE, float32_products, packed, unpadded
+from isogloss.stack.stack import packed_inputs
 from tiny_models import ENCODERS, states_at, tiny_config
 
 PACKING = [family for family in ENCODERS if FAMILIES[family].packs]
@@ -116,8 +117,7 @@ def test_linear_layers_are_onednn_s_where_it_is_exact_and_nothing_learns(monkeyp
     monkeypatch.setattr(packing, "scaled_dot_product_attention", attend)
     model = model_of("bert").base_model
     model.encoder.layer[0].output.dense.register_forward_hook(lambda *_: met.update(linear=precision()))
-    positions, borders = packed_positions(torch.tensor([4, 3]), tokens=7, first=0)
     with torch.set_grad_enabled(grad), packed(model):
-        model(torch.arange(5, 12)[None], **packed_arguments(FAMILIES["bert"], positions, borders, 4))
+        model(torch.arange(5, 12)[None], **packed_inputs(model, FAMILIES["bert"], torch.tensor([4, 3])))
     assert met == seen
     assert precision() == "none"

@@ -289,14 +289,15 @@ def test_a_device_that_is_not_there_is_one_sentence(tiny, device):
 def test_a_masked_lm_loads_with_its_head_and_its_stack_shares_its_weights(family, tmp_path):
     from transformers import AutoModelForMaskedLM
 
-    from isogloss.stack.load import load_trainable
+    from isogloss.stack.load import load_language_model
     from tiny_models import tiny_config, tiny_tokenizer
 
     tokenizer = tiny_tokenizer()
     saved = AutoModelForMaskedLM.from_config(tiny_config(family, len(tokenizer))).half()
     saved.save_pretrained(tmp_path)
     tokenizer.save_pretrained(tmp_path)
-    model, stack = load_trainable(tmp_path, device="cpu")
+    stack = load_language_model(tmp_path, device="cpu")
+    model = stack.language_model
     assert not model.training and {one.dtype for one in model.parameters()} == {torch.float32}
     for name, weight in saved.named_parameters():
         assert torch.equal(dict(model.named_parameters())[name], weight.float()), name
@@ -305,10 +306,10 @@ def test_a_masked_lm_loads_with_its_head_and_its_stack_shares_its_weights(family
 
 
 def test_a_model_without_a_masked_lm_head_is_refused(tiny):
-    from isogloss.stack.load import load_trainable
+    from isogloss.stack.load import load_language_model
 
     with pytest.raises(InputError, match="has no head that predicts masked words; it would be random numbers"):
-        load_trainable(tiny("bert"), device="cpu")
+        load_language_model(tiny("bert"), device="cpu")
 
 
 @pytest.mark.parametrize("family", ["bert", "xlm-roberta", "gpt2"])

@@ -9,6 +9,7 @@ import torch
 from isogloss.mappings.normalise import normalisation
 from isogloss.stack.families import FAMILIES
 from isogloss.stack.load import load
+from isogloss.stack.stack import tells_types
 from isogloss.tasks import TASKS, frozen_prefix
 from isogloss.tasks.frozen_prefix import read_prefix
 from isogloss.tasks.model import TaskModel, predict, task_batch, task_objective
@@ -99,7 +100,7 @@ def test_scores_are_those_of_the_model_run_item_by_item(family, prepared):
         for row, number in enumerate(chosen):
             ids = torch.from_numpy(items.ids[start[number] :][: items.lengths[number]].astype(np.int64))[None]
             given = {"input_ids": ids}
-            if stack.tells_types:
+            if tells_types(stack.model, stack.family):
                 types = items.types[start[number] :][: items.lengths[number]].astype(np.int64)
                 given["token_type_ids"] = torch.from_numpy(types)[None]
             states = stack.model(**given)[0][0]
@@ -236,13 +237,13 @@ def test_an_epoch_sees_every_item_once_and_the_order_hangs_on_seed_and_epoch(pre
     assert len(set(orders.values())) == 4
 
 
-def test_what_is_found_does_not_hang_on_how_items_are_batched(prepared):
+def test_what_is_found_does_not_hang_on_how_items_are_batched(prepared, monkeypatch):
     stack, task, items, labels = prepared()
     model = TaskModel(stack, replace(task, decode=lambda example, predictions, labels: predictions), labels, seed=0)
     examples = range(max(items.owners) + 1)
-    for predictions, others in zip(
-        predict(model, examples, items), predict(model, examples, items, tokens=1), strict=True
-    ):
+    together = predict(model, examples, items)
+    monkeypatch.setattr("isogloss.tasks.model.batch_tokens", lambda device: 1)
+    for predictions, others in zip(together, predict(model, examples, items), strict=True):
         for prediction, other in zip(predictions, others, strict=True):
             assert np.array_equal(prediction.units, other.units)
             assert np.array_equal(prediction.guess[0], other.guess[0])

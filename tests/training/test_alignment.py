@@ -11,7 +11,8 @@ from benchmarks.invented import invented
 from scipy.special import logsumexp
 from torch.nn.functional import normalize
 
-from isogloss.stack.load import load_trainable
+from isogloss.stack.load import load_language_model
+from isogloss.stack.stack import first_position, tells_types
 from isogloss.text.masking import IGNORE, masking_of
 from isogloss.text.streams import borders_of, pack_pairs
 from isogloss.training.alignment import (
@@ -56,14 +57,14 @@ def pairs(models):
 
 def made(models, pairs, how=SMALL, *, seed=0, batch=BATCH, family="bert", shared=True, piece=None, **settings):
     """An aligner, its objective, and a training of it; shared: sentences share rows."""
-    model, stack = load_trainable(models[family], device="cpu")
+    stack = load_language_model(models[family], device="cpu")
     stack = stack if shared else replace(stack, family=replace(stack.family, packs=False))
-    aligner = Aligner(model, stack, how, seed=seed)
+    aligner = Aligner(stack, how, seed=seed)
     objective = align_pairs(
         aligner, pairs, borders=borders_of(stack.tokenizer), batch=batch, longest=LONGEST, seed=seed, device=CPU,
         masking=masking_of(stack.tokenizer), piece=piece,
     )  # fmt: skip
-    way = Optimisation(rate=1e-2, warm_up=0, clip=0.0)
+    way = Optimisation(rate=1e-2, clip=0.0)
     return (
         aligner,
         objective,
@@ -132,7 +133,7 @@ def test_tlm_masks_only_content_of_both_sides_and_its_loss_is_transformers_own(m
 
 
 def test_tlm_predicts_no_unknown_word(models, folder):
-    _, stack = load_trainable(models["bert"], device="cpu")
+    stack = load_language_model(models["bert"], device="cpu")
     unknown = stack.tokenizer.unk_token_id
     some = [(f"\u2603 {one} \u2603 {one}", f"{other} \u2603") for one, other in (("lapi mu", "ta"), ("mu", "lapi"))]
     pairs = {"qaa-qab": pack_pairs(stack.tokenizer, some, folder / "unknown.npy", languages=("qaa", "qab"), longest=64)}
@@ -207,7 +208,7 @@ def test_after_a_step_the_key_encoder_follows_the_moved_weights_and_keys_enter_t
 @pytest.fixture(scope="module")
 def repeated(folder, models):
     """Pairs of so few sentences that every batch and the queue hold some of them again; one is its own translation."""
-    _, stack = load_trainable(models["bert"], device="cpu")
+    stack = load_language_model(models["bert"], device="cpu")
     text = invented(("qaa", "qab"), sentences=5, seed=3)
     some = list(zip(*(one.sentences for one in text), strict=True))
     some += [(some[0][0], some[1][1]), (some[2][0], some[2][0])]
@@ -609,9 +610,9 @@ def test_states_of_pairs_are_those_of_each_pair_alone(models, pairs, family, res
             slots = slots_of(rows if shared else {"texts": texts}, number)
             later = rows["types"].flatten()[slots] > 0
             places = torch.arange(len(slots))
-            positions = torch.where(later & reset, places - int((~later).sum()), places) + stack.first_position
-            more = {"position_ids": positions[None]}
-            if stack.tells_types:
+            positions = torch.where(later & reset, places - int((~later).sum()), places)
+            more = {"position_ids": positions[None] + first_position(stack.model, stack.family)}
+            if tells_types(stack.model, stack.family):
                 more["token_type_ids"] = later.long()[None]
             expected = own_states(aligner.stack.model, rows["inputs"].flatten()[slots], len(slots), 1, **more)
             torch.testing.assert_close(states[slots], expected, atol=1e-5, rtol=1e-4)
@@ -623,11 +624,12 @@ def test_states_of_pairs_are_those_of_each_pair_alone(models, pairs, family, res
 def test_an_alignment_on_a_gpu_has_the_losses_it_has_without_graphs(models, pairs, case, compiled):
     gpu, curves = torch.device("cuda"), []
     for captured in (False, True):
-        model, stack = load_trainable(models["bert"], device=gpu)
-        aligner = Aligner(without_dropout(model), stack, CASES[case], seed=0)
+        stack = load_language_model(models["bert"], dtype="float32", device=gpu)
+        without_dropout(stack.language_model)
+        aligner = Aligner(stack, CASES[case], seed=0)
         drawing = {"borders": borders_of(stack.tokenizer), "masking": masking_of(stack.tokenizer), "longest": LONGEST}
         objective = align_pairs(aligner, pairs, batch=BATCH, seed=0, device=gpu, compiled=compiled, **drawing)
-        settings = Settings(40, 0, Optimisation(rate=1e-3), half=True)
+        settings = Settings(40, 0, Optimisation(rate=1e-3), dtype=torch.bfloat16)
         training = Training(aligner, objective, settings, Processes(0, 1, gpu))
         training._graphs = training._graphs if captured else None
         aligner.train()

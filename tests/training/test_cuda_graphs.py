@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isogloss.stack.families import FAMILIES, language_model_class
-from isogloss.stack.load import load, load_trainable
+from isogloss.stack.load import load, load_language_model
 from isogloss.tasks.model import TaskModel, task_objective
 from isogloss.tasks.task import join_items
 from isogloss.text.batches import Sentences, layout_of, size_of
@@ -56,18 +56,18 @@ def masked_lm(tmp_path):
             torch.manual_seed(3)
             language_model_class(config).from_config(config).save_pretrained(tmp_path / family)
         TOKENIZER.save_pretrained(tmp_path / family)
-        return load_trainable(tmp_path / family, device=device)[0]
+        return load_language_model(tmp_path / family, dtype="float32", device=device).language_model
 
     return make
 
 
-def tuning(model, *, table=True, graphs=None, device=CPU, steps=40, seed=0, half=False, text=None, rate=1e-3):
+def tuning(model, *, table=True, graphs=None, device=CPU, steps=40, seed=0, dtype=None, text=None, rate=1e-3):
     """A training of a masked LM on sentences; graphs: what its updates run through, none by default."""
     masking = masking_of(TOKENIZER, causal=FAMILIES[model.config.model_type].kind == "decoder")
     objective = sentence_modelling(
         model, text or sentences(), batch=BATCH, seed=0, masking=masking, device=device, table=table
     )
-    settings = Settings(steps, seed, Optimisation(rate=rate), half=half)
+    settings = Settings(steps, seed, Optimisation(rate=rate), dtype=dtype)
     training = Training(model, objective, settings, Processes(0, 1, device))
     if graphs is not None or device == CPU:
         training._graphs = graphs
@@ -258,7 +258,7 @@ def test_losses_agree_with_those_without_graphs_over_300_updates(family, masked_
     gpu = torch.device("cuda")
     curves = []
     for captured in (False, True):
-        training = tuning(masked_lm(family, device=gpu), device=gpu, steps=300, half=True)
+        training = tuning(masked_lm(family, device=gpu), device=gpu, steps=300, dtype=torch.bfloat16)
         if not captured:
             training._graphs = None
         curves.append(np.array(losses_of(training, 300)).reshape(30, 10).mean(axis=1) / BATCH)
@@ -292,7 +292,9 @@ def fixed_masks(objective):
 @pytest.mark.gpu
 def test_no_update_waits_for_the_gpu(masked_lm):
     gpu = torch.device("cuda")
-    training = tuning(masked_lm("bert", dropout=0.1, device=gpu), device=gpu, half=True, text=sentences(count=BATCH))
+    training = tuning(
+        masked_lm("bert", dropout=0.1, device=gpu), device=gpu, dtype=torch.bfloat16, text=sentences(count=BATCH)
+    )
     losses_of(training, 3)
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, GPT2Config
 from isogloss.errors import InputError
 from isogloss.stack.families import FAMILIES, trainable_family
 from isogloss.stack.head import scores
-from isogloss.stack.load import fingerprint, load_trainable
+from isogloss.stack.load import fingerprint, load_language_model
 from tiny_drift import write_model
 from tiny_models import ENCODERS, states_at, tiny_config
 
@@ -91,10 +91,10 @@ def test_an_unknown_family_is_refused_with_the_known_ones():
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "electra"])
 def test_the_fingerprint_hangs_on_every_weight_of_encoder_and_head(family, tmp_path):
-    model, stack = load_trainable(write_model(tmp_path / "model", family=family), device="cpu")
-    again, other = load_trainable(tmp_path / "model", device="cpu")
+    stack = load_language_model(write_model(tmp_path / "model", family=family), device="cpu")
+    again, model = load_language_model(tmp_path / "model", device="cpu"), stack.language_model
     seen = {fingerprint(model, stack)}
-    assert seen == {fingerprint(again, other)}
+    assert seen == {fingerprint(again.language_model, again)}
     for weight in model.parameters():
         with torch.no_grad():
             weight.view(-1)[0] += 1

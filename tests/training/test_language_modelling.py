@@ -284,7 +284,7 @@ def test_the_head_learns_which_halves_belong_together_and_tells_its_loss():
     both = build(config, ["en"], sharing=parse("nothing"), seed=0, next_sentence=True)
     options = {"batch": 64, "length": LENGTH, "masking": MASKING, "device": DEVICE}
     pairs = language_modelling(both, {"en": ids.T.ravel()}, seed=0, frame=PAIR, ends={"en": [59]}, **options)
-    training = Training(both, pairs, Settings(400, 0, Optimisation(rate=3e-3, warm_up=30)), ALONE)
+    training = Training(both, pairs, Settings(400, 0, Optimisation(rate=3e-3, warm_up=30 / 400)), ALONE)
     readings = []
     for _ in range(7):
         for _ in range(50):

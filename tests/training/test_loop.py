@@ -416,7 +416,7 @@ STEPS, WARM, RATE = 100, 10, 0.3
 
 
 def rates(decay, steps=STEPS, warm_up=WARM):
-    way = Optimisation(rate=RATE, warm_up=warm_up, decay=decay)
+    way = Optimisation(rate=RATE, warm_up=warm_up / steps, decay=decay)
     return [rate_at(step, steps=steps, optimisation=way) for step in range(steps)]
 
 

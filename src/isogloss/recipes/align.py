@@ -23,8 +23,6 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Any, cast
 
-import torch
-
 from isogloss.errors import InputError, readable, require
 from isogloss.files import clear_leftovers, one_at_a_time, whole_folder, write_text
 from isogloss.progress import listening, silent
@@ -35,7 +33,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import Row, frame
 from isogloss.stack.edit import without_dropout
 from isogloss.stack.families import trainable_family
-from isogloss.stack.load import choose_device, fingerprint, load_trainable, save_language_model
+from isogloss.stack.load import choose_device, fingerprint, load_language_model, save_language_model
 from isogloss.stack.stack import Stack
 from isogloss.text.batches import tokenise
 from isogloss.text.corpora import Bitext, Corpus
@@ -120,7 +118,7 @@ def align(
     sources = find_pairs(cast(Any, train_bitext), option="train-bitext")
     files = recipe.language_files(evaluate or [], option="evaluate")
     corpora = [joined_corpus(code, paths) for code, paths in files.items()]
-    _, stack = load_trainable(model, revision, device=hardware)
+    stack = load_language_model(model, revision, dtype="float32", device=hardware)
     require(not stack.causal, f"{model} is a decoder; align trains masked language models")
     trainable_family(stack.language_model.config)
     how = Alignment(
@@ -141,8 +139,8 @@ def align(
     )
     longest = stack.max_length if length is None else length
     _refuse_mistakes(how, stack, longest=longest, batch=batch, micro_batch=micro_batch)
-    schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
-    settings = Settings(steps, seed, schedule, report, half=training_options.half_precision(dtype, hardware))
+    schedule = Optimisation(rate, warm_up, decay, weight_decay, clip)
+    settings = Settings(steps, seed, schedule, report, dtype=training_options.autocast_dtype(dtype, hardware))
     require(packed is None or not Path(packed).is_file(), f"--packed {packed} is a file; give a folder")
     languages = list(dict.fromkeys(language for pairs in sources for language in pairs.languages))
     bitexts = training_options.parallel_texts(bitext, languages) if bitext else []
@@ -244,7 +242,7 @@ def _rows_of_alignment(
         run.note(note)
     if not setup.dropout:
         without_dropout(model)
-    aligner = Aligner(model, stack, setup.how, seed=seed)
+    aligner = Aligner(stack, setup.how, seed=seed)
     borders, masking = borders_of(tokenizer), masking_of(tokenizer)
     objective = setup.objective(aligner, pairs.streams, borders=borders, masking=masking, seed=seed, device=device)
     training = Training(aligner, objective, settings, join(device))
@@ -425,7 +423,7 @@ def _probes(
     if corpora := evaluation.corpora or pairs.corpora():
         with listening(silent):
             texts = [tokenise(stack.tokenizer, corpus, max_length=stack.max_length) for corpus in corpora]
-        masking, dtype = masking_of(stack.tokenizer), torch.bfloat16 if settings.half else None
+        masking, dtype = masking_of(stack.tokenizer), settings.dtype
         yield perplexity_probe(
             aligner.model, texts, every=every, seed=seed, masking=masking, device=stack.device, dtype=dtype, target=""
         )
@@ -463,7 +461,7 @@ def alignment_card(run: Run, training: Training, setup: AlignmentSetup, *, pairs
         "sentences": f"{pooled} at layer {how.layer}, projection {how.projection}, temperature {how.temperature:g}",
         "negatives": f"a queue of {how.queue:,}, momentum {how.momentum:g}" if how.queued else "the batch",
         "steps": f"{step:,} of {settings.steps:,}, {setup.batch} pairs each",
-        "optimiser": optimiser_facts(settings.optimisation),
+        "optimiser": optimiser_facts(settings),
         "seed": settings.seed,
     }
     counts = [(title, f"{len(stream):,}", f"{len(stream.ids):,}") for title, stream in pairs.streams.items()]

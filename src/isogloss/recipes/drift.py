@@ -12,14 +12,12 @@ from those before it, a masked LM predicts masked tokens; everything else is the
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
-
-import torch
 
 from isogloss.errors import InputError, require
 from isogloss.measures.perplexity import balance_step, crossing, step_over_seeds
@@ -30,7 +28,7 @@ from isogloss.runs.run import Run
 from isogloss.runs.table import START, UNTUNED, Row, frame, row, training_folder, training_name
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import without_dropout
-from isogloss.stack.load import choose_device, fingerprint, load_trainable, save_language_model
+from isogloss.stack.load import choose_device, fingerprint, load_language_model, save_language_model
 from isogloss.stack.stack import Part, Stack
 from isogloss.text.batches import Sentences, tokenise
 from isogloss.text.corpora import Bitext, Corpus
@@ -43,7 +41,7 @@ from isogloss.training.language_modelling import sentence_modelling
 from isogloss.training.loop import FINE_TUNING, Optimisation, Settings, Training, join, saved_models, steps_in_epoch
 from isogloss.training.perplexities import perplexity_probe
 from isogloss.training.plans import Plan, apply_plan, frozen_at
-from isogloss.training.probes import Probe, Reading, retrieval_probe
+from isogloss.training.probes import Probe, retrieval_probe
 from isogloss.training.stopping import Choice, Rule, balance_of, select_by, stop_after
 
 FIRST_BATCH = 16  # sentences in the batch on which Hussain & Dudev (2020) measure distances
@@ -103,112 +101,83 @@ def drift(
     training_options.one_process("drift")
     hardware, chosen = choose_device(device), training_options.plan_list(plans)
     corpora = read_corpora(target, others or [], share=held_out, batch=batch)
-    train, validation, _, *watched = corpora
+    train, _, _, *watched = corpora
     languages = [train.language, *(corpus.language for corpus in watched)]
     weighs = "--stop balance weighs the target against other languages; give them with --others"
     require(watched or stop != "balance", weighs)
     parallel = training_options.parallel_texts(bitext, languages)
-    _, stack = load_trainable(model, revision, device=hardware)
+    stack = load_language_model(model, revision, dtype="float32", device=hardware)
     epoch = steps_in_epoch(train, batch)
     for plan in chosen:
         frozen_at(plan, 0, depth=stack.last, epoch=epoch)  # refuses a plan for a deeper model
     name, native_name = model_names(model, native)
     natives = {} if native is None else {native_name: load_native(native, stack)}
-    steps, half = epochs * epoch, training_options.half_precision(dtype, hardware)
-    drawn_from = seed if sample_seed is None else sample_seed
-    perplexity = partial(
-        perplexity_probe,
-        target=train.language,
-        seed=drawn_from,
-        device=hardware,
-        dtype=torch.bfloat16 if half else None,
-        limit=read_first,
-        attend_padding=attend_padding,
-    )
-    sample = partial(sample_vectors, seed=drawn_from, by_position=by_position, attend_padding=attend_padding)
-    sample_words = partial(word_samples, validation=validation, words=words, attention=attention, sample=sample)
-    reading = DriftReading(
-        perplexity=perplexity,
-        redraw=redraw_masks,
-        sample_words=sample_words,
-        natives=natives,
-        parallel=parallel,
-        every=distance or steps,
-    )
-    schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip, *FINE_TUNING)
+    steps, precision = epochs * epoch, training_options.autocast_dtype(dtype, hardware)
+    schedule = Optimisation(rate, warm_up, decay, weight_decay, clip, *FINE_TUNING)
     selection = select_by("perplexity", target=train.language, data="validation", unit="token")
     if stop == "balance":
         selection = balance_of(selection, select_by("perplexity", target="others", unit="token"))
-    trainings = [
-        Tuning(
-            plan,
-            Settings(steps, number, schedule, probe or steps, half=half),
-            coordinates={"model": name, "plan": str(plan), "condition": condition, "seed": number},
-            batch=batch,
-            dropout=dropout,
-            attend_padding=attend_padding,
-            selection=replace(selection, higher=not selection.higher) if keep_worst else selection,
-            stop=None if stop == "never" else stop_after(selection, patience),
-            checkpoint=checkpoint,
-            save_every=save_every,
-        )
-        for plan, number in product(chosen, range(seed, seed + seeds))
-    ]
+    shared = Drift(
+        name=name,
+        condition=condition,
+        stack=stack,
+        natives=natives,
+        corpora=corpora,
+        parallel=parallel,
+        plans=chosen,
+        seeds=range(seed, seed + seeds),
+        settings=Settings(steps, seed, schedule, probe or steps, dtype=precision),
+        batch=batch,
+        dropout=dropout,
+        selection=replace(selection, higher=not selection.higher) if keep_worst else selection,
+        stop=None if stop == "never" else stop_after(selection, patience),
+        checkpoint=checkpoint,
+        save_every=save_every,
+        distance=distance or steps,
+        words=words,
+        attention=attention,
+        sample_seed=seed if sample_seed is None else sample_seed,
+        attend_padding=attend_padding,
+        read_first=read_first,
+        redraw_masks=redraw_masks,
+        by_position=by_position,
+    )
     parts = ("train", "validation", "test", *languages[1:])
     hashes: dict[str, Any] = {"model": fingerprint(stack.language_model, stack)}
     hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
     for native_stack in natives.values():
         hashes["native"] = fingerprint(native_stack.language_model, native_stack)
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
-    rows = partial(_rows_of_drift, stack, corpora, trainings, reading)
-    return recipe.Work(name, rows, hashes, list(stack.notes), depth=stack.last)
+    return recipe.Work(name, partial(_rows_of_drift, shared), hashes, list(stack.notes), depth=stack.last)
 
 
-@dataclass(frozen=True)
-class DriftReading:
-    """How perplexity, distances and retrieval are measured.
+@dataclass(frozen=True, kw_only=True)
+class Drift:
+    """What all trainings of a run share, and what is measured before, during and after them."""
 
-    perplexity: `perplexity_probe`, called with a model, texts, `every` and `masking`. redraw: whether each reading
-    during training draws new masks. sample_words: `word_samples`, called with a stack. natives: the native model, if
-    there is one, by its name in rows; distances to it are measured too. parallel: text for retrieval. every: updates
-    between readings of distances and retrieval.
-    """
-
-    perplexity: Callable[..., Probe]
-    redraw: bool
-    sample_words: Callable[[Stack], list[Sample]]
-    natives: Mapping[str, Stack]
-    parallel: Sequence[Bitext]
-    every: int
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """One training: a plan, run with one seed.
-
-    plan: which layers are trained, and when. settings: the seed, the number of updates, their schedule and precision,
-    and how often loss and perplexity are read. coordinates: model, plan, condition and seed, which all its rows have.
-    batch: sentences in a batch. dropout: whether the model's dropout is kept. attend_padding: whether padding is read
-    as text. selection: the reading by which the best model is chosen. stop: the rule that may end the training early,
-    None for never. checkpoint: updates between checkpoints. save_every: updates between models that are saved besides
-    the best one, None for none.
-    """
-
-    plan: Plan
-    settings: Settings
-    coordinates: Row
-    batch: int
-    dropout: bool
-    attend_padding: bool
-    selection: Choice
-    stop: Rule | None
-    checkpoint: int
-    save_every: int | None
-
-    @property
-    def title(self) -> str:
-        """Its name in notes and messages."""
-        return f"{training_name(self.coordinates)}, seed {self.settings.seed}"
+    name: str  # of the model, in rows
+    condition: str  # in rows
+    stack: Stack  # the model to be tuned, with its language modelling head; a training changes a copy
+    natives: Mapping[str, Stack]  # the native model, if there is one, by its name in rows
+    corpora: Sequence[Corpus]  # as returned by `read_corpora`
+    parallel: Sequence[Bitext]  # text for retrieval
+    plans: Sequence[Plan]  # which layers are trained, and when; each is run with every seed
+    seeds: range
+    settings: Settings  # those with the first seed; loss and perplexity are read every `report` updates
+    batch: int  # sentences in a batch
+    dropout: bool  # whether the model's dropout is kept
+    selection: Choice  # the reading by which the best model is chosen
+    stop: Rule | None  # may end a training early
+    checkpoint: int  # updates between checkpoints
+    save_every: int | None  # updates between models that are saved besides the best one, None for none
+    distance: int  # updates between readings of distances and retrieval
+    words: int  # on which distances are measured
+    attention: bool  # whether distances of the attention output of each layer are measured, too
+    sample_seed: int  # of the masks and words for evaluation
+    attend_padding: bool  # whether padding is read as text
+    read_first: int | None  # sentences of a validation text that perplexity is measured on, None for all
+    redraw_masks: bool  # whether each reading during training draws new masks
+    by_position: bool  # whether distances are measured by token position
 
 
 # --- text and models -------------------------------------------------------------------------------------------------
@@ -277,7 +246,7 @@ def split(corpus: Corpus, share: float) -> tuple[Corpus, Corpus, Corpus]:
 
 def load_native(native: str, stack: Stack) -> Stack:
     """Load the native model, which must be of the same kind and depth as the model to be tuned, on the same device."""
-    _, loaded = load_trainable(native, device=stack.device)
+    loaded = load_language_model(native, dtype="float32", device=stack.device)
     kinds = f"the native model {native} and {stack.name} are not both decoders; their perplexities differ in kind"
     require(loaded.causal == stack.causal, kinds)
     depths = f"the native model {native} has {loaded.last} layers and {stack.name} has {stack.last}"
@@ -300,41 +269,36 @@ def model_names(model: str | Path, native: str | None) -> tuple[str, str]:
 # --- all trainings ---------------------------------------------------------------------------------------------------
 
 
-def _rows_of_drift(
-    stack: Stack, corpora: list[Corpus], trainings: list[Tuning], reading: DriftReading, run: Run
-) -> Iterator[Sequence[Row]]:
-    """The rows of all trainings, of the models before training, and of the finished curves.
-
-    stack: the model to be tuned. corpora: the text, as returned by `read_corpora`.
-    """
-    train, validation, test, *watched = corpora
-    texts = tokenise_corpora(stack, corpora)
+def _rows_of_drift(drift: Drift, run: Run) -> Iterator[Sequence[Row]]:
+    """The rows of all trainings, of the models before training, and of the finished curves."""
+    train, validation, test, *watched = drift.corpora
+    texts = tokenise_corpora(drift.stack, drift.corpora)
     cut = [
         f"{own.shortened:,} of {len(own):,} sentences of {own.name} ({own.language}) were cut to the model's length"
         for own in texts
         if own.shortened
     ]
-    unknown = recipe.tokenizer_notes(stack.tokenizer, (train, *watched))
-    for sentence in (*cut, *unknown, *overlap_notes(train, reading.parallel)):
+    unknown = recipe.tokenizer_notes(drift.stack.tokenizer, (train, *watched))
+    for sentence in (*cut, *unknown, *overlap_notes(train, drift.parallel)):
         run.note(sentence)
     # Measured now and yielded last: an error before the first row leaves no run folder behind.
     progress("measuring before training", 0, 1)
-    name, seed = trainings[0].coordinates["model"], trainings[0].settings.seed
-    readings = [{"model": name, **each} for each in measure_perplexity(stack, texts[2:3], reading)]
+    readings = [{"model": drift.name, **each} for each in perplexity(drift, drift.stack, texts[2:3]).take()]
     references: dict[str, list[Sample]] = {}
-    for native_name, native in reading.natives.items():
+    for name, native in drift.natives.items():
         with listening(silent):
             own = tokenise_corpora(native, [validation, test])
-        readings += [{"model": native_name, **each} for each in measure_perplexity(native, own, reading)]
-        references[native_name] = reading.sample_words(native)
-    untuned = [row(**each, plan=UNTUNED, seed=seed) for each in readings]
-    start = DriftStart(stack, texts, references)
+        readings += [{"model": name, **each} for each in perplexity(drift, native, own).take()]
+        references[name] = word_samples(drift, native)
+    untuned = [row(**each, plan=UNTUNED, seed=drift.settings.seed) for each in readings]
     progress("measuring before training", 1, 1)
-    for position, planned in enumerate(trainings, 1):
-        stage = f"tuning {planned.title} ({position} of {len(trainings)})"
-        yield from named(stage, _rows_of_training(start, planned, reading, run))
+    trainings = list(product(drift.plans, drift.seeds))
+    for position, (plan, seed) in enumerate(trainings, 1):
+        coordinates = {"model": drift.name, "plan": str(plan), "condition": drift.condition, "seed": seed}
+        stage = f"tuning {training_name(coordinates)}, seed {seed} ({position} of {len(trainings)})"
+        yield from named(stage, _rows_of_training(drift, plan, coordinates, texts=texts, others=references, run=run))
     yield untuned
-    yield from curve_rows(run, train.language, model=name)
+    yield from curve_rows(run, train.language, model=drift.name)
 
 
 def tokenise_corpora(stack: Stack, corpora: Sequence[Corpus]) -> list[Sentences]:
@@ -358,118 +322,135 @@ def overlap_notes(train: Corpus, parallel: Sequence[Bitext]) -> list[str]:
     return notes
 
 
-def measure_perplexity(stack: Stack, texts: Sequence[Sentences], reading: DriftReading) -> Iterable[Reading]:
-    """Readings of the perplexity of a stack's language model, as it is now, on whole texts."""
-    masking = masking_of(stack.tokenizer, causal=stack.causal)
-    return reading.perplexity(stack.language_model, texts, every=1, limit=None, masking=masking).take()
+def perplexity(
+    drift: Drift,
+    stack: Stack,
+    texts: Sequence[Sentences],
+    *,
+    every: int = 1,
+    limit: int | None = None,
+    redraw: Callable[[], int] | None = None,
+) -> Probe:
+    """The perplexity of a stack's language model on texts; every, limit, redraw: as in `perplexity_probe`."""
+    return perplexity_probe(
+        stack.language_model,
+        texts,
+        every=every,
+        seed=drift.sample_seed,
+        masking=masking_of(stack.tokenizer, causal=stack.causal),
+        device=stack.device,
+        target=drift.corpora[0].language,
+        dtype=drift.settings.dtype,
+        limit=limit,
+        attend_padding=drift.attend_padding,
+        redraw=redraw,
+    )
+
+
+def word_samples(drift: Drift, stack: Stack) -> list[Sample]:
+    """A stack's vectors of two samples of words: words of the validation text, and those of its first sentences."""
+    validation = drift.corpora[1]
+    first = validation.sentences[:FIRST_BATCH]
+    batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
+    parts: tuple[Part, ...] = ("states", "attention") if drift.attention else ("states",)
+    how: dict[str, Any] = {"by_position": drift.by_position, "attend_padding": drift.attend_padding}
+    samples = product(((validation, drift.words), (batch, None)), parts)
+    return [
+        sample_vectors(stack, corpus, seed=drift.sample_seed, words=count, part=part, **how)
+        for (corpus, count), part in samples
+    ]
 
 
 # --- one training ----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class DriftStart:
-    """What every training starts from.
+def _rows_of_training(
+    drift: Drift,
+    plan: Plan,
+    coordinates: Row,
+    *,
+    texts: Sequence[Sentences],
+    others: Mapping[str, list[Sample]],
+    run: Run,
+) -> Iterator[list[Row]]:
+    """The rows of one training; none if it was finished earlier.
 
-    stack: the model to be tuned, with its language modelling head; a training changes a copy. texts: the tokenised
-    training, validation and test sentences, then those of each other language. references: vectors of other models to
-    which distances are measured, by the name of the model in rows.
+    coordinates: model, plan, condition and seed, which all its rows have. texts: the tokenised corpora. others: vectors
+    of other models to which distances are measured, by the name of the model in rows.
     """
-
-    stack: Stack
-    texts: Sequence[Sentences]
-    references: Mapping[str, list[Sample]]
-
-
-def _rows_of_training(start: DriftStart, planned: Tuning, reading: DriftReading, run: Run) -> Iterator[list[Row]]:
-    """The rows of one training; none if it was finished earlier."""
-    coordinates, settings, texts = planned.coordinates, planned.settings, start.texts
     folder = run.folder / "checkpoints" / training_folder(coordinates)
     if finished(folder):
         return
-    tuned = copy.deepcopy(start.stack.language_model)
-    stack = replace(start.stack, model=tuned.base_model, language_model=tuned)
-    if not planned.dropout:
+    title, seed = training_name(coordinates), coordinates["seed"]
+    tuned = copy.deepcopy(drift.stack.language_model)
+    stack = replace(drift.stack, model=tuned.base_model, language_model=tuned)
+    if not drift.dropout:
         without_dropout(tuned)
-    plan = apply_plan(stack, planned.plan, epoch=steps_in_epoch(texts[0], planned.batch), seed=settings.seed)
-    padding = planned.attend_padding
-    training = sentence_training(tuned, stack, texts[0], settings, batch=planned.batch, attend_padding=padding)
-    probes = list(_probes_of_training(training, stack, start, reading))
+    before_update = apply_plan(stack, plan, epoch=steps_in_epoch(texts[0], drift.batch), seed=seed)
+    settings, padding = replace(drift.settings, seed=seed), drift.attend_padding
+    training = sentence_training(stack, texts[0], settings, batch=drift.batch, attend_padding=padding)
+    probes = list(_probes_of_training(drift, training, stack, texts=texts, others=others))
     for note in dict.fromkeys(note for probe in probes for note in probe.notes):
         run.note(note)
     export = partial(save_language_model, tuned, stack.tokenizer)
-    if planned.save_every is not None:
-        about = {"model": stack.name, "plan": training_name(coordinates), "seed": settings.seed}
+    if drift.save_every is not None:
+        about = {"model": stack.name, "plan": title, "seed": seed}
         models = run.folder / "models" / folder.name
-        probes.append(saved_models(training, models, export, every=planned.save_every, about=about))
+        probes.append(saved_models(training, models, export, every=drift.save_every, about=about))
     yield from training_options.training_rows(
         training,
         coordinates,
         loss={"data": "train"},
-        checkpoints=Checkpoints(folder, export, planned.checkpoint),
+        checkpoints=Checkpoints(folder, export, drift.checkpoint),
         probes=probes,
-        plan=plan,
-        selection=planned.selection,
-        stop=planned.stop,
+        plan=before_update,
+        selection=drift.selection,
+        stop=drift.stop,
     )
     if training.stopped:
-        run.note(f"{planned.title}: stopped at step {training.step}, {training.stopped}")
+        run.note(f"{title}, seed {seed}: stopped at step {training.step}, {training.stopped}")
     if training.best_weights is None:
-        raise InputError(f"{planned.title}: no perplexity was a number; take another model or --dtype")
+        raise InputError(f"{title}, seed {seed}: no perplexity was a number; take another model or --dtype")
     put_weights(tuned, training.best_weights)
-    readings = measure_perplexity(stack, texts[2:3], reading)
+    readings = perplexity(drift, stack, texts[2:3]).take()
     yield [row(**{**each, **coordinates, "step": training.best_step}) for each in readings]
     finish(folder)
 
 
 def sentence_training(
-    model: Any, stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
+    stack: Stack, sentences: Sentences, settings: Settings, *, batch: int, attend_padding: bool
 ) -> Training:
-    """The training of a model on sentences, several of them packed into a row if the model allows it.
+    """The training of a language model on sentences, several of them packed into a row if the model allows it.
 
     Packing means less padding and few tensor shapes, so that updates on a GPU can be replayed as CUDA graphs.
     """
-    table = stack.tables and not attend_padding
-    how: dict[str, Any] = {"attend_padding": attend_padding, "table": table}
-    how["masking"] = masking_of(stack.tokenizer, causal=stack.causal)
-    objective = sentence_modelling(model, sentences, batch=batch, seed=settings.seed, device=stack.device, **how)
-    return Training(model, objective, settings, join(stack.device))
+    table, masking = stack.tables and not attend_padding, masking_of(stack.tokenizer, causal=stack.causal)
+    how: dict[str, Any] = {"attend_padding": attend_padding, "table": table, "masking": masking}
+    model, device = stack.language_model, stack.device
+    objective = sentence_modelling(model, sentences, batch=batch, seed=settings.seed, device=device, **how)
+    return Training(model, objective, settings, join(device))
 
 
-def _probes_of_training(training: Training, stack: Stack, start: DriftStart, reading: DriftReading) -> Iterator[Probe]:
+def _probes_of_training(
+    drift: Drift, training: Training, stack: Stack, *, texts: Sequence[Sentences], others: Mapping[str, list[Sample]]
+) -> Iterator[Probe]:
     """The probes of one training of a stack: perplexity with the loss; distances and retrieval less often.
 
     They are created before a checkpoint is restored, so that distances to the start are always to step 0.
     """
-    texts, every = [start.texts[1], *start.texts[3:]], training.settings.report
-    masking = masking_of(stack.tokenizer, causal=stack.causal)
-    redraw = (lambda: seed_of(training.settings.seed, "redrawn", training.step)) if reading.redraw else None
-    yield reading.perplexity(training.model, texts, every=every, masking=masking, redraw=redraw)
-    references = {START: reading.sample_words(stack), **start.references}
+    read, every = [texts[1], *texts[3:]], drift.settings.report
+    redraw = (lambda: seed_of(training.settings.seed, "redrawn", training.step)) if drift.redraw_masks else None
+    yield perplexity(drift, stack, read, every=every, limit=drift.read_first, redraw=redraw)
+    references = {START: word_samples(drift, stack), **others}
     for samples in zip(*references.values(), strict=True):
         for other, sample in zip(references, samples, strict=True):
             # The first sentences, as in the paper, have too few words for CKA, which alone compares different widths.
             many = sample.corpus.name == "validation"
             if many or sample.values.shape[2] == stack.width:
                 measures = EVERY_DISTANCE if many else FEW_DISTANCES
-                yield distance_probe(stack, sample, every=reading.every, other=other, measures=measures)
-    if reading.parallel:
-        yield retrieval_probe(lambda _: stack, reading.parallel, every=reading.every)
-
-
-def word_samples(
-    stack: Stack, *, validation: Corpus, words: int, attention: bool, sample: Callable[..., Sample]
-) -> list[Sample]:
-    """A stack's vectors of two samples of words: words of the validation text, and those of its first sentences.
-
-    words: size of the first sample. attention: whether to read the attention output of each layer, besides the hidden
-    states. sample: `sample_vectors` with the seed and the kind of items.
-    """
-    first = validation.sentences[:FIRST_BATCH]
-    batch = Corpus(validation.language, first, name=f"validation, first {len(first)}")
-    parts: tuple[Part, ...] = ("states", "attention") if attention else ("states",)
-    samples = product(((validation, words), (batch, None)), parts)
-    return [sample(stack, corpus, words=count, part=part) for (corpus, count), part in samples]
+                yield distance_probe(stack, sample, every=drift.distance, other=other, measures=measures)
+    if drift.parallel:
+        yield retrieval_probe(lambda _: stack, drift.parallel, every=drift.distance)
 
 
 # --- statistics of the finished curves -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import Any
 
 from isogloss.runs.run import Run
 from isogloss.runs.table import Row, frame
-from isogloss.training.loop import Optimisation
+from isogloss.training.loop import Settings
 
 UNITS = ("token", "word", "character")
 
@@ -62,10 +62,11 @@ def training_card(
     return model_card(title, [body], language=list(languages), **metadata)
 
 
-def optimiser_facts(optimisation: Optimisation) -> str:
+def optimiser_facts(settings: Settings) -> str:
     """A description of the optimiser and its schedule."""
+    optimisation, warm_up = settings.optimisation, round(settings.optimisation.warm_up * settings.steps)
     return (
-        f"AdamW, rate {optimisation.rate:g}, {optimisation.warm_up} steps of warm-up, {optimisation.decay} decay, "
+        f"AdamW, rate {optimisation.rate:g}, {warm_up} steps of warm-up, {optimisation.decay} decay, "
         f"weight decay {optimisation.weight_decay:g}, betas {optimisation.betas}, clipping at {optimisation.clip:g}"
     )
 

@@ -149,8 +149,8 @@ def pretrain(
     variant += [f"anchors:{anchors}"] if anchors != "default" else []
     variant += [f"separate:{separate}"] if separate != "nothing" else []
     name = " ".join([f"{architecture}-{layers}x{planned.hidden_size}", *variant])
-    schedule = Optimisation(rate, round(warm_up * steps), decay, weight_decay, clip)
-    half = training_options.half_precision(dtype, hardware)
+    schedule = Optimisation(rate, warm_up, decay, weight_decay, clip)
+    precision = training_options.autocast_dtype(dtype, hardware)
     compiles = compiled == "yes" or (compiled == "auto" and hardware.type == "cuda")
     parallel, save_half = training_options.parallel_texts(bitext, source.languages), save_dtype == "float16"
     outputs = Outputs(parallel, probe or max(1, steps), checkpoint, keep_checkpoints, half=save_half, licence=licence)
@@ -159,7 +159,7 @@ def pretrain(
         source=source,
         options=ModelOptions(new_config, sharing, next_sentence, hardware, compiles),
         batches=Batches(rows, batch, length, exponent, causal=causal, mask_share=mask_share, whole_words=whole_words),
-        settings=Settings(steps, seed, schedule, report=report, piece=micro_batch, half=half),
+        settings=Settings(steps, seed, schedule, report=report, piece=micro_batch, dtype=precision),
         outputs=outputs,
     )
 
@@ -293,7 +293,7 @@ def _probes(training: Training, text: TrainingText, outputs: Outputs) -> Iterato
             seed=settings.seed,
             masking=text.maskings,
             device=processes.device,
-            dtype=torch.bfloat16 if settings.half else None,
+            dtype=settings.dtype,
             tokens=text.batches.length * settings.piece if settings.piece else None,  # as many rows as in training
         )
     if outputs.parallel:
@@ -351,7 +351,7 @@ def training_facts(training: Training, text: TrainingText, rows: Sequence[Row]) 
         "times the text was seen": ", ".join(f"{language} {times:.1f}" for language, times in seen.items()),
         batches.rows: f"{batch} of {most}{length} tokens a step, languages by size ** {exponent}",
         "tokens predicted": "every token, from those before it" if batches.causal else predicted,
-        "optimiser": optimiser_facts(settings.optimisation),
+        "optimiser": optimiser_facts(settings),
         "last training loss": f"{losses[-1]:.3f} nats a predicted token" if losses else "none",
         "seed": settings.seed,
     }

@@ -115,7 +115,7 @@ def stitch(
     processor, (mapper, *more) = choose_device(device), parse_mappings(mapping, refine=refine, restore=denormalise)
     if more or not mapper.learns or mapper.normalise not in NORMALISATIONS:
         raise InputError(f"--mapping takes one mapping that is fitted, such as procrustes+iterative, not {mapping!r}")
-    half = training_options.half_precision(dtype, processor)
+    precision = training_options.autocast_dtype(dtype, processor)
     sets = read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     others = list(dict.fromkeys(test.language for test in sets.tests if test.language != sets.source))
     one_target = f"--test must have sets of exactly one target language besides {sets.source}, the source; it has"
@@ -138,6 +138,7 @@ def stitch(
     base = {"model": options.model_name(model), "other_model": None if other is None else options.model_name(other)}
     base |= {"task": sets.task.name, "source": sets.source}
     cuts = shared_layers(source, second, layers)
+    optimisation = Optimisation(rate, warm_up, "linear", 0.0, 1.0, *FINE_TUNING)
     sampled = random.Random(seed_of(seed, "space")).sample(range(parallel.rows), min(sample, parallel.rows))
     choose = partial(choose_word_pairs, parallel, (target, sets.source), most=word_pairs, max_uses=max_uses)
     stitching = Stitching(
@@ -150,7 +151,7 @@ def stitch(
         choose_pairs=partial(choose, seed=seed, aligner=aligner),
         read_words=partial(read_words, layers=cuts, rows=sorted(sampled), pooling=pooling, normalise=mapper.normalise),
         mapper=mapper,
-        training=LayerTraining(fresh_layers, epochs, batch, rate, warm_up, half=half, checkpoint=checkpoint),
+        training=LayerTraining(fresh_layers, epochs, batch, optimisation, dtype=precision, checkpoint=checkpoint),
         seeds=range(seed, seed + seeds),
         base=base,
     )
@@ -166,9 +167,8 @@ class LayerTraining:
     fresh_layers: int  # newly initialised layers between the cut and the head
     epochs: int
     batch: int  # examples in a batch
-    rate: float  # peak learning rate
-    warm_up: float  # share of the updates
-    half: bool  # whether to compute in bfloat16
+    optimisation: Optimisation
+    dtype: torch.dtype | None  # of autocast, None for float32
     checkpoint: int  # updates between checkpoints
 
 
@@ -224,7 +224,7 @@ def _rows_of_layer(
     items: the tokenised sets of each language. mapping: the one fitted at this cut.
     """
     stacks, sets, training = stitching.stacks, stitching.sets, stitching.training
-    read = partial(_read_states, stacks, items, cut, mapping=mapping, half=training.half, folder=run.scratch)
+    read = partial(_read_states, stacks, items, cut, mapping=mapping, dtype=training.dtype, folder=run.scratch)
     states = cache(read)  # computed once for all seeds, and only if a training run is not finished yet
     results: list[Row] = []
     for seed in stitching.seeds:
@@ -233,7 +233,7 @@ def _rows_of_layer(
         if not finished(folder):
             train_layer(stitching, states(), conditions=conditions, seed=seed, folder=folder)
         where = {**stitching.base, "layer": cut, "seed": seed}
-        scores = _condition_rows(folder, training.rate, sets, conditions=conditions, coordinates=where)
+        scores = _condition_rows(folder, training.optimisation.rate, sets, conditions=conditions, coordinates=where)
         results += scores
         yield scores
     yield mean_rows(results)
@@ -400,14 +400,13 @@ def _read_states(
     cut: int,
     *,
     mapping: SpaceMapping,
-    half: bool,
+    dtype: torch.dtype | None,
     folder: Path,
 ) -> States:
     """Compute the states of all sets at one cut, and keep them in memory, or in files in `folder` if they do not fit.
 
     stacks, items: the model and the tokenised sets of each language, the target first.
     """
-    dtype = torch.bfloat16 if half else None
     target_states, source_states = (
         [
             read_prefix(stack, part, cut, file=folder / f"cut-{cut}-{language}-{number}.states", dtype=dtype)
@@ -431,14 +430,14 @@ def train_layer(stitching: Stitching, states: States, *, conditions: Conditions,
     sets, training, cut = stitching.sets, stitching.training, train_states.cut
     source, blocks_seed = stitching.stacks[sets.source], seed_of(seed, "fresh blocks", cut)
     stack = with_fresh_blocks(source, cut, count=training.fresh_layers, seed=blocks_seed)
+    stack = replace(stack, pack=training.dtype is not None if stack.device.type == "cuda" else None)
     freeze(stack, cut)
-    model = TaskModel(stack, sets.task, sets.labels, seed=seed, half=training.half)
+    model = TaskModel(stack, sets.task, sets.labels, seed=seed)
     model.hold(cut)
     epoch = steps_in_epoch(train_states.items, training.batch)
     steps = training.epochs * epoch
-    optimisation = Optimisation(training.rate, round(training.warm_up * steps), "linear", 0.0, 1.0, *FINE_TUNING)
     # Losses are not written as rows; they are read only once per epoch, since reading one waits for the device.
-    settings = Settings(steps, seed, optimisation, report=epoch, half=training.half)
+    settings = Settings(steps, seed, training.optimisation, report=epoch, dtype=training.dtype)
     objective = task_objective(model, train_states.items, batch=training.batch, seed=seed, prefix=train_states)
     loop = Training(model, objective, settings, join(stack.device))
     probe = Probe(epoch, partial(_dev_score, loop, model, sets, source_states[0]))
@@ -450,12 +449,12 @@ def train_layer(stitching: Stitching, states: States, *, conditions: Conditions,
     assert loop.best_weights is not None and loop.best_step is not None
     with replaced_weights(model, loop.best_weights):
         count, items = len(source_states), [prefix.items for prefix in source_states]
-        dtype = torch.bfloat16 if training.half else None
-        scores = task_scores.score_sets(model, sets.scored[:count], items, prefixes=source_states, dtype=dtype)
+        score = partial(task_scores.score_sets, model, dtype=training.dtype)
+        scores = score(sets.scored[:count], items, prefixes=source_states)
         items = [prefix.items for prefix in target_states]
         for condition, mapping in conditions.items():
             mapped = [replace(prefix, turn=mapping) for prefix in target_states]
-            target_scores = task_scores.score_sets(model, sets.scored[count:], items, prefixes=mapped, dtype=dtype)
+            target_scores = score(sets.scored[count:], items, prefixes=mapped)
             task_scores.save_scores(folder / condition, loop.best_step, [*scores, *target_scores])
     finish(folder, keep_best=False)
 
@@ -463,8 +462,8 @@ def train_layer(stitching: Stitching, states: States, *, conditions: Conditions,
 def _dev_score(loop: Training, model: TaskModel, sets: TaskSets, states: Prefix) -> Iterator[Reading]:
     """The main score on the source's development set, of which these are the states."""
     if loop.step > 0:  # the scores of an untrained head are meaningless
-        dev, main, dtype = sets.dev[sets.source], sets.task.main, torch.bfloat16 if loop.settings.half else None
-        answers = predict(model, dev.examples, states.items, prefix=states, dtype=dtype)
+        dev, main = sets.dev[sets.source], sets.task.main
+        answers = predict(model, dev.examples, states.items, prefix=states, dtype=loop.settings.dtype)
         yield {"measure": main, "value": sets.task.score(dev.examples, answers, dev.language)[main].value}
 
 

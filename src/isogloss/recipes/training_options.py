@@ -54,11 +54,11 @@ def one_process(command: str) -> None:
     require(launched()[1] == 1, f"{command} trains in one process; start it without torchrun or accelerate")
 
 
-def half_precision(dtype: str | None, device: torch.device) -> bool:
-    """Whether to train in bfloat16: as given by --dtype, by default on a GPU."""
+def autocast_dtype(dtype: str | None, device: torch.device) -> torch.dtype | None:
+    """The precision of autocast in training: bfloat16 as given by --dtype, by default on a GPU; None for float32."""
     chosen = choose_dtype(dtype, device)
     require(chosen != torch.float16, "--dtype float16 does not train stably; use bfloat16 or float32")
-    return chosen == torch.bfloat16
+    return torch.bfloat16 if chosen == torch.bfloat16 else None
 
 
 def training_rows(training: Training, coordinates: Row, *, loss: Row, **how: Any) -> Iterator[list[Row]]:

@@ -119,15 +119,15 @@ def transfer(
     """
     training_options.one_process("transfer")
     processor, chosen_plans, rates = choose_device(device), training_options.plan_list(plans), rate_list(rate)
-    half = training_options.half_precision(dtype, processor)
+    precision = training_options.autocast_dtype(dtype, processor)
     sets = task_sets.read_sets(find_task(task), train=train, dev=dev, test=test, skip_bad=skip_bad)
     if translated:
         sets = task_sets.add_translations(sets, translated, skip_bad=skip_bad)
     switching = Switching()
     if switch or switch_words or lexicon:
         switching = task_sets.read_switching(sets, share=switch, to=switch_to, words=switch_words, lexicon=lexicon)
-    stack = load(model, revision, dtype="float32", device=processor)
-    stack = replace(stack, pack=half if processor.type == "cuda" else None)  # a GPU packs bfloat16 only
+    packs = precision is not None if processor.type == "cuda" else None  # a GPU packs bfloat16 only
+    stack = replace(load(model, revision, dtype="float32", device=processor), pack=packs)
     unsupported = f"{model} is an encoder-decoder; transfer trains encoders and decoders"
     require(stack.family.kind != "encoder-decoder", unsupported)
     no_context = f"{model} is a decoder, whose first token attends to no other, and --task {task} needs its state"
@@ -146,32 +146,35 @@ def transfer(
         comparison = LanguageComparison(text, {"": (encode, gaussian_cka), **(second if cka_condition else {})})
         no_source = f"the parallel text has no {sets.source}, so no language is compared with the source language"
         notes += [no_source] if sets.source not in text.languages else []
-    inputs = TransferInputs(
+    shared = Transfer(
+        base={"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source},
         stack=stack,
         own_models=own_models,
         sets=sets,
         switching=switching,
         length=min(stack.max_length, length or sets.task.length),
         comparison=comparison,
-        dtype=torch.bfloat16 if half else None,
-        base={"model": recipe.model_name(model), "task": sets.task.name, "source": sets.source},
-    )
-    options = TransferOptions(
         plans=chosen_plans,
         seeds=range(seed, seed + seeds),
-        rates=rates,
+        optimisations=[Optimisation(each, warm_up, decay, weight_decay, clip, *FINE_TUNING) for each in rates],
+        dtype=precision,
         epochs=epochs,
         batch=batch,
-        warm_up=warm_up,
-        optimisation=Optimisation(0.0, 0, decay, weight_decay, clip, *FINE_TUNING),
         probe=probe,
         frozen_dropout=frozen_dropout,
         cache=cache,
         save_models=save_models,
         checkpoint=checkpoint,
     )
-    rows = partial(_rows_of_run, inputs, options)
-    return recipe.Work(recipe.model_name(model), rows, inputs.hashes, notes, stack.last)
+    hashes = {
+        "model": stack.fingerprint,
+        "data": sets.hashes,
+        "own": {language: own.fingerprint for language, own in own_models.items()},
+        "dictionaries": {f"{part.target} {part.name}": part.fingerprint for part in switching.lexicons},
+        "parallel text": "" if comparison is None else comparison.text.fingerprint,
+    }
+    given = {name: digest for name, digest in hashes.items() if digest}
+    return recipe.Work(recipe.model_name(model), partial(_rows_of_run, shared), given, notes, stack.last)
 
 
 def rate_list(given: str | float) -> list[float]:
@@ -247,108 +250,62 @@ class LanguageComparison:
     start: Mapping[str, Tensor] | None = None
 
 
-@dataclass(frozen=True)
-class TransferInputs:
-    """The model, the examples and the parallel text of a run.
+@dataclass(frozen=True, kw_only=True)
+class Transfer:
+    """The model, the examples and the parallel text of a run, and what all its trainings share."""
 
-    stack: the model before training, of which every training changes a copy. own_models: by language, models of target
-    languages that have one of their own. sets: the examples. switching: how those for training are code-switched.
-    length: maximum tokens of an example. comparison: None without parallel text. dtype: of autocast, None to compute in
-    that of the weights. base: coordinates that every row has.
-    """
-
-    stack: Stack
-    own_models: Mapping[str, Stack]
-    sets: TaskSets
-    switching: Switching
-    length: int
-    comparison: LanguageComparison | None
-    dtype: torch.dtype | None
-    base: Row
-
-    @property
-    def hashes(self) -> dict[str, Any]:
-        """Hashes of the model and the examples, and of the optional inputs as far as they are given."""
-        hashes = {
-            "model": self.stack.fingerprint,
-            "data": self.sets.hashes,
-            "own": {language: own.fingerprint for language, own in self.own_models.items()},
-            "dictionaries": {f"{part.target} {part.name}": part.fingerprint for part in self.switching.lexicons},
-            "parallel text": "" if self.comparison is None else self.comparison.text.fingerprint,
-        }
-        return {name: digest for name, digest in hashes.items() if digest}
-
-
-@dataclass(frozen=True)
-class TransferOptions:
-    """How the models of a run are trained: with each plan, seed and peak learning rate.
-
-    epochs: passes over the training examples. batch: examples in a batch. warm_up: share of the updates. optimisation:
-    what trainings have in common; `rate` and `warm_up` are set for each. probe: updates between evaluations, None for
-    one epoch. frozen_dropout: whether frozen layers keep their dropout. cache: whether states of frozen layers are
-    computed once and kept. save_models: whether best models are saved. checkpoint: updates between checkpoints.
-    """
-
-    plans: Sequence[Plan]
+    base: Row  # coordinates that every row has
+    stack: Stack  # the model before training, of which every training changes a copy
+    own_models: Mapping[str, Stack]  # by language, models of target languages that have one of their own
+    sets: TaskSets  # the examples
+    switching: Switching  # how those for training are code-switched
+    length: int  # maximum tokens of an example
+    comparison: LanguageComparison | None  # None without parallel text
+    plans: Sequence[Plan]  # each is run with every seed and every optimisation
     seeds: Sequence[int]
-    rates: Sequence[float]
-    epochs: int
-    batch: int
-    warm_up: float
-    optimisation: Optimisation
-    probe: int | None
-    frozen_dropout: bool
-    cache: bool
-    save_models: bool
-    checkpoint: int
+    optimisations: Sequence[Optimisation]  # one for each peak learning rate
+    dtype: torch.dtype | None  # of autocast, None to compute in that of the weights
+    epochs: int  # passes over the training examples
+    batch: int  # examples in a batch
+    probe: int | None  # updates between evaluations, None for one epoch
+    frozen_dropout: bool  # whether frozen layers keep their dropout
+    cache: bool  # whether states of frozen layers are computed once and kept
+    save_models: bool  # whether the best model of each training is saved
+    checkpoint: int  # updates between checkpoints
 
 
-@dataclass(frozen=True)
-class PlannedTraining:
-    """One training of a run: a plan with a seed and a learning rate.
-
-    settings: seed, number of updates and optimiser. folder: for checkpoints, the counts of every score and, with
-    --save-models, the best model. coordinates: columns that all its rows share.
-    """
-
-    plan: Plan
-    settings: Settings
-    folder: Path
-    coordinates: Row
-
-
-def _rows_of_run(inputs: TransferInputs, options: TransferOptions, run: Run) -> Iterator[Sequence[Row]]:
+def _rows_of_run(transfer: Transfer, run: Run) -> Iterator[Sequence[Row]]:
     """Rows of the model before training, then of each plan: its trainings, the selected models, means over seeds."""
-    sets, stack, switching = inputs.sets, inputs.stack, inputs.switching
-    tokenizers = [inputs.own_models.get(task_set.language, stack).tokenizer for task_set in sets.all]
-    items, notes = task_sets.tokenise_sets(sets, tokenizers, switching, length=inputs.length, causal=stack.causal)
+    sets, stack, switching = transfer.sets, transfer.stack, transfer.switching
+    tokenizers = [transfer.own_models.get(task_set.language, stack).tokenizer for task_set in sets.all]
+    items, notes = task_sets.tokenise_sets(sets, tokenizers, switching, length=transfer.length, causal=stack.causal)
     for note in notes:
         run.note(note)
-    own = [None, *(inputs.own_models.get(task_set.language) for task_set in sets.scored)]
-    constant = not options.frozen_dropout and not switching  # the training text has the same states in every epoch
-    frozen = FrozenStates(items, own, run.scratch, cache=options.cache, training=constant, dtype=inputs.dtype)
-    if inputs.comparison is not None:
-        start = sentence_states(stack, inputs.comparison, dtype=inputs.dtype)
-        yield compare_languages(start, inputs.comparison, {**inputs.base, "plan": UNTUNED})
-        inputs = replace(inputs, comparison=replace(inputs.comparison, start=start))
-    yield task_sets.skipped_rows(sets, inputs.base)
-    epoch = steps_in_epoch(items[0], options.batch)
-    steps, evaluations = options.epochs * epoch, ceil(options.epochs * epoch / (options.probe or epoch))
-    numbers, total = itertools.count(1), len(options.plans) * len(options.seeds) * len(options.rates)
-    for plan in options.plans:
+    own = [None, *(transfer.own_models.get(task_set.language) for task_set in sets.scored)]
+    constant = not transfer.frozen_dropout and not switching  # the training text has the same states in every epoch
+    frozen = FrozenStates(items, own, run.scratch, cache=transfer.cache, training=constant, dtype=transfer.dtype)
+    if transfer.comparison is not None:
+        start = sentence_states(stack, transfer.comparison, dtype=transfer.dtype)
+        yield compare_languages(start, transfer.comparison, {**transfer.base, "plan": UNTUNED})
+        transfer = replace(transfer, comparison=replace(transfer.comparison, start=start))
+    yield task_sets.skipped_rows(sets, transfer.base)
+    epoch = steps_in_epoch(items[0], transfer.batch)
+    steps, evaluations = transfer.epochs * epoch, ceil(transfer.epochs * epoch / (transfer.probe or epoch))
+    numbers, total = itertools.count(1), len(transfer.plans) * len(transfer.seeds) * len(transfer.optimisations)
+    for plan in transfer.plans:
         results: list[Row] = []
-        for seed in options.seeds:
+        for seed in transfer.seeds:
             models: list[ScoredModel] = []
-            about = {**inputs.base, "plan": str(plan), "condition": switching.condition, "seed": seed}
-            for rate in options.rates:
-                coordinates = {**about, "settings": settings_text({"rate": rate} if len(options.rates) > 1 else {})}
-                optimisation = replace(options.optimisation, rate=rate, warm_up=round(options.warm_up * steps))
-                settings = Settings(steps, seed, optimisation, max(1, steps // 50), half=inputs.dtype is not None)
+            about = {**transfer.base, "plan": str(plan), "condition": switching.condition, "seed": seed}
+            for optimisation in transfer.optimisations:
+                rate = {"rate": optimisation.rate} if len(transfer.optimisations) > 1 else {}
+                coordinates = {**about, "settings": settings_text(rate)}
+                settings = Settings(steps, seed, optimisation, max(1, steps // 50), dtype=transfer.dtype)
                 folder = run.folder / "checkpoints" / training_folder(coordinates)
-                planned = PlannedTraining(plan, settings, folder, coordinates)
                 stage = f"training {training_name(coordinates)}, seed {seed} ({next(numbers)} of {total})"
-                yield from named(stage, _rows_of_training(inputs, options, planned, frozen=frozen))
-                models += scored_models(folder, rate, number=evaluations)
+                rows = _rows_of_training(transfer, plan, coordinates, settings=settings, frozen=frozen, folder=folder)
+                yield from named(stage, rows)
+                models += scored_models(folder, optimisation.rate, number=evaluations)
             selected = result_rows(models, sets, about)
             results += selected
             yield selected
@@ -356,41 +313,44 @@ def _rows_of_run(inputs: TransferInputs, options: TransferOptions, run: Run) -> 
 
 
 def _rows_of_training(
-    inputs: TransferInputs, options: TransferOptions, planned: PlannedTraining, *, frozen: FrozenStates
+    transfer: Transfer, plan: Plan, coordinates: Row, *, settings: Settings, frozen: FrozenStates, folder: Path
 ) -> Iterator[Sequence[Row]]:
-    """The rows of one training, from its start or its last checkpoint; none if it is finished."""
-    if finished(planned.folder):
+    """The rows of one training, from its start or its last checkpoint; none if it is finished.
+
+    coordinates: columns that all its rows share. folder: for checkpoints, the counts of every score and, with
+    --save-models, the best model.
+    """
+    if finished(folder):
         return
-    sets, stack, plan, settings = inputs.sets, inputs.stack, planned.plan, planned.settings
-    (train_items, *scored_items), seed = frozen.items, settings.seed
-    epoch = steps_in_epoch(train_items, options.batch)
+    sets, stack, (train_items, *scored_items), seed = transfer.sets, transfer.stack, frozen.items, settings.seed
+    epoch = steps_in_epoch(train_items, transfer.batch)
     copied = replace(stack, model=copy.deepcopy(stack.model))
-    tuned = TaskModel(copied, sets.task, sets.labels, seed=seed, dropout=options.frozen_dropout, half=settings.half)
+    tuned = TaskModel(copied, sets.task, sets.labels, seed=seed, dropout=transfer.frozen_dropout)
     before_update = apply_plan(tuned.stack, plan, epoch=epoch, seed=seed, hold=tuned.hold)
     prefix, *prefixes = frozen.below(tuned.eval_stack, plan, step=settings.steps - 1, epoch=epoch, seed=seed)
     changing = None
-    if inputs.switching:  # the items differ between epochs
-        switched = partial(task_sets.switched_items, sets, train_items, inputs.switching, seed)
-        changing = partial(switched, tokenizer=stack.tokenizer, length=inputs.length, causal=stack.causal)
-    objective = task_objective(tuned, train_items, batch=options.batch, seed=seed, prefix=prefix, changing=changing)
+    if transfer.switching:  # the items differ between epochs
+        switched = partial(task_sets.switched_items, sets, train_items, transfer.switching, seed)
+        changing = partial(switched, tokenizer=stack.tokenizer, length=transfer.length, causal=stack.causal)
+    objective = task_objective(tuned, train_items, batch=transfer.batch, seed=seed, prefix=prefix, changing=changing)
     training = Training(tuned, objective, settings, join(tuned.stack.device))
-    score = partial(score_sets, tuned, sets.scored, scored_items, prefixes=prefixes, dtype=inputs.dtype)
-    export = partial(save_task_model, tuned) if options.save_models else lambda _: None
+    score = partial(score_sets, tuned, sets.scored, scored_items, prefixes=prefixes, dtype=transfer.dtype)
+    export = partial(save_task_model, tuned) if transfer.save_models else lambda _: None
     dev_score = select_by(sets.task.main, target=sets.source, data=sets.dev[sets.source].name)
     yield from training_options.training_rows(
         training,
-        planned.coordinates,
+        coordinates,
         loss={"data": "train", "unit": "answer"},
-        checkpoints=Checkpoints(planned.folder, export, options.checkpoint),
-        probes=[score_probe(training, sets, score, folder=planned.folder, every=options.probe or epoch)],
+        checkpoints=Checkpoints(folder, export, transfer.checkpoint),
+        probes=[score_probe(training, sets, score, folder=folder, every=transfer.probe or epoch)],
         plan=before_update,
-        selection=dev_score if options.save_models else None,
+        selection=dev_score if transfer.save_models else None,
     )
-    if inputs.comparison is not None:
+    if transfer.comparison is not None:
         with listening(silent):
-            now = sentence_states(tuned.eval_stack, inputs.comparison, dtype=inputs.dtype)
-        yield compare_languages(now, inputs.comparison, planned.coordinates)
-    finish(planned.folder)
+            now = sentence_states(tuned.eval_stack, transfer.comparison, dtype=transfer.dtype)
+        yield compare_languages(now, transfer.comparison, coordinates)
+    finish(folder)
 
 
 def save_task_model(model: TaskModel, folder: Path) -> None:

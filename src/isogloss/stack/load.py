@@ -1,7 +1,6 @@
 """Load a Stack by name: an embedded model, a folder, a GGUF file or a hub id. No pickles, no code from the hub.
 
-`load_tokenizer` loads a tokenizer without weights; `load_language_model` loads a model with its language modelling
-head, and `load_trainable` does so for training.
+`load_tokenizer` loads a tokenizer without weights, `load_language_model` a model with its language modelling head.
 """
 
 import copy
@@ -257,11 +256,15 @@ def load_language_model(
     """Load a model with its language modelling head: as `load`, with the whole model in `language_model`.
 
     The head is the masked-LM head of families that have one, otherwise that of a decoder. A model without a trained
-    head raises an error, because a randomly initialised head would predict nothing.
+    head raises an error, because a randomly initialised head would predict nothing, and so does one whose head cannot
+    be run on selected tokens.
     """
+    from isogloss.stack.head import head_of
+
     stack = _load(name, revision, dtype, device, head=True)
     unmasked = f"the tokenizer of {name} has no mask token, which masked-language modelling needs"
     require(stack.causal or stack.tokenizer.mask_token_id is not None, unmasked)
+    head_of(stack)
     return stack
 
 
@@ -319,20 +322,6 @@ def load_tokenizer(name: str | Path = "mini", revision: str | None = None) -> An
             raise InputError(f"{name} cannot be loaded as a tokenizer: {reason}") from error
     _refuse_empty(tokenizer, name)
     return tokenizer
-
-
-def load_trainable(
-    name: str | Path = "mini", revision: str | None = None, *, device: str | torch.device = "auto"
-) -> tuple[Any, Stack]:
-    """Load a language model for training in float32: the model with its head, and its Stack.
-
-    The Stack shares the model's weights, so it reflects later training.
-    """
-    from isogloss.stack.head import head_of
-
-    stack = load_language_model(name, revision, dtype=torch.float32, device=choose_device(device))
-    head_of(stack)  # raises if the head cannot be run on selected tokens
-    return stack.language_model, stack
 
 
 def save_language_model(model: Any, tokenizer: Any, folder: Path) -> None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
 from isogloss.errors import require
-from isogloss.stack.families import FAMILIES, Family
+from isogloss.stack.families import FAMILIES
 
 NAME = "isogloss_packed"
 WHOLE = "isogloss_whole"
@@ -143,32 +143,6 @@ def _onednn_is_exact() -> bool:
             exact = matrix @ matrix
         with swapped([(SWITCH, "fp32_precision", "bf16")]):
             return torch.allclose(matrix @ matrix, exact, rtol=1e-5, atol=0)
-
-
-def packed_positions(lengths: Tensor, *, tokens: int, first: int) -> tuple[Tensor, Tensor]:
-    """Positions (tokens,) and borders (sentences + 1,) of packed sentences, without a device synchronisation.
-
-    lengths: (sentences,); tokens: their sum; first: the position of a sentence's first token.
-
-    >>> packed_positions(torch.tensor([2, 3]), tokens=5, first=0)
-    (tensor([0, 1, 0, 1, 2]), tensor([0, 2, 5]))
-    """
-    borders = torch.nn.functional.pad(torch.cumsum(lengths, 0), (1, 0))
-    begun = torch.repeat_interleave(borders[:-1], lengths, output_size=tokens)
-    return torch.arange(tokens, device=lengths.device) - begun + first, borders
-
-
-def packed_arguments(
-    family: Family, positions: Tensor, borders: Tensor, longest: int, types: Tensor | None = None
-) -> dict[str, Any]:
-    """The arguments of `transformers` that tell a model where packed sentences begin.
-
-    positions, types (tokens,); borders (sentences + 1,); longest: tokens of the longest sentence, or more.
-    """
-    given: dict[str, Any] = {"position_ids": positions[None], "cu_seq_lens_q": borders, "max_length_q": longest}
-    if family.token_types:
-        given["token_type_ids"] = (torch.zeros_like(positions) if types is None else types)[None]
-    return given
 
 
 def unpadded(models: Sequence[Any], length: int) -> Callable[[], AbstractContextManager[None]]:

@@ -30,7 +30,7 @@ from torch import Tensor, nn
 from isogloss.errors import InputError, require
 from isogloss.progress import progress
 from isogloss.stack.families import TESTED, Family, without_cache
-from isogloss.stack.packing import packed, packed_arguments, packed_positions, packing_pays
+from isogloss.stack.packing import packed, packing_pays
 from isogloss.text.batches import Batch
 
 Reduce = Callable[[int, Tensor], Any]
@@ -48,9 +48,7 @@ class Stack:
     after the model's final norm, if it has one, as heads and `hidden_states[-1]` do. `notes`: sentences for the reader
     of its numbers. `language_model`: the model with its language modelling head, if it was loaded with one.
 
-    Derived: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order;
-    `first_position` of a sentence, after the padding index in the families that reserve it; `tells_types`, whether the
-    embeddings distinguish the second sentence of a pair from the first.
+    Derived: `width` of the hidden states; `cuts`, those that can be read; `blocks` of this slice, in order.
     """
 
     model: Any
@@ -67,15 +65,11 @@ class Stack:
     width: int = field(init=False)
     cuts: range = field(init=False)
     blocks: list[nn.Module] = field(init=False)
-    first_position: int = field(init=False)
-    tells_types: bool = field(init=False)
 
     def __post_init__(self) -> None:
         config, family = self.model.config, self.family
         self.width, self.cuts = int(config.get_text_config().hidden_size), range(self.first, self.last + 1)
         self.blocks = list(self.model.get_submodule(family.blocks))[self.first : self.last]
-        self.first_position = first_position(self.model, family)
-        self.tells_types = tells_types(self.model, family)
 
     def __repr__(self) -> str:
         """One line, without the modules of the model."""
@@ -115,7 +109,8 @@ class Stack:
     def max_length(self) -> int:
         """Maximum number of tokens of a sentence, including special tokens."""
         positions = getattr(self.model.config.get_text_config(), "max_position_embeddings", None)
-        limits = [self.tokenizer.model_max_length, None if positions is None else positions - self.first_position]
+        reserved = first_position(self.model, self.family)
+        limits = [self.tokenizer.model_max_length, None if positions is None else positions - reserved]
         return min((int(limit) for limit in limits if limit is not None and limit < 1_000_000), default=512)
 
     @property
@@ -285,9 +280,9 @@ class Stack:
         else:
             body, inputs["inputs_embeds"] = self._in_mode(self._body_from_hidden), spread(hidden)
         if pack:
-            inputs |= packed_inputs(self, lengths)
-        if hidden is None and batch.types is not None and self.tells_types:  # replaces the zeros of packed inputs
-            inputs["token_type_ids"] = spread(batch.types)
+            inputs |= packed_inputs(self.model, self.family, lengths)
+        if hidden is None and batch.types is not None and tells_types(self.model, self.family):
+            inputs["token_type_ids"] = spread(batch.types)  # instead of the zeros of packed inputs
         if self.causal:
             inputs |= without_cache(self.model)
         attention = self.family.attention if part == "attention" else None
@@ -472,6 +467,15 @@ def tells_types(model: Any, family: Family) -> bool:
     return family.token_types and getattr(model.config, "type_vocab_size", 1) > 1
 
 
+def packed_inputs(model: Any, family: Family, lengths: Tensor) -> dict[str, Any]:
+    """The arguments that tell a base model where packed sentences begin: lengths (sentences,)."""
+    borders = torch.nn.functional.pad(torch.cumsum(lengths, 0), (1, 0))  # (sentences + 1,)
+    begun = torch.repeat_interleave(borders[:-1], lengths)  # (tokens,)
+    positions = torch.arange(len(begun), device=lengths.device) - begun + first_position(model, family)
+    types = {"token_type_ids": torch.zeros_like(positions)[None]} if family.token_types else {}
+    return {"position_ids": positions[None], "cu_seq_lens_q": borders, "max_length_q": int(lengths.max())} | types
+
+
 def table_arguments(model: Any, family: Family | None, table: Mapping[str, Tensor]) -> dict[str, Any]:
     """The arguments of a base model for rows of texts, in which no text attends to another.
 
@@ -589,9 +593,3 @@ class _Given(nn.Module):
         given = args[1] if inputs_embeds is None else inputs_embeds
         assert isinstance(given, Tensor)
         return given
-
-
-def packed_inputs(stack: Stack, lengths: Tensor) -> dict[str, Any]:
-    """The arguments that tell a model where packed sentences begin: lengths (sentences,)."""
-    positions, borders = packed_positions(lengths, tokens=int(lengths.sum()), first=stack.first_position)
-    return packed_arguments(stack.family, positions, borders, int(lengths.max()))

@@ -50,19 +50,16 @@ class TaskBatch:
 class TaskModel(nn.Module):
     """A stack and a task's head on it.
 
-    dropout: whether frozen layers keep their dropout. half: whether to compute in bfloat16, in which a GPU runs
-    sentences packed; its variable-length kernel has no dropout, so a model with attention dropout is padded when it is
-    trained without tables. eval_stack: the same stack, as it runs in evaluation mode.
+    dropout: whether frozen layers keep their dropout. eval_stack: the same stack, as it runs in evaluation mode. The
+    variable-length kernel of a GPU has no dropout, so a model with attention dropout is padded when it is trained
+    without tables.
     """
 
-    def __init__(
-        self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False, half: bool = False
-    ) -> None:
+    def __init__(self, stack: Stack, task: Task, labels: Labels, *, seed: int, dropout: bool = False) -> None:
         super().__init__()
         self.stack, self.eval_stack, self.task, self.labels, self.dropout = stack, stack, task, labels, dropout
         if stack.device.type == "cuda":
-            self.stack = replace(stack, pack=half and not _drops_attention(stack))
-            self.eval_stack = replace(stack, pack=half)
+            self.stack = replace(stack, pack=stack.packs and not _drops_attention(stack))
         self.encoder = stack.model
         with seeded(seed_of(seed, "head")):
             self.head = task.head(stack.width, labels)
@@ -223,20 +220,19 @@ def predict(
     items: Items,
     *,
     dtype: torch.dtype | None = None,
-    tokens: int | None = None,
     prefix: Prefix | None = None,
 ) -> list[Any]:
     """Predict the answer to each example from its items, in evaluation mode.
 
-    dtype: of autocast. tokens: maximum tokens of a batch, which bounds memory; batches group items of similar length,
-    not in the order of the examples. prefix: precomputed states of the items below the trained layers.
+    dtype: of autocast. prefix: precomputed states of the items below the trained layers. Batches group items of similar
+    length, not in the order of the examples.
     """
     device = model.stack.device
     predictions: dict[int, Prediction] = {}
     border = np.cumsum(items.counts)
     waiting: list[tuple[list[int], tuple[Tensor, ...]]] = []
     with measuring(model), arithmetic(device, dtype):
-        for members in group(items.lengths.tolist(), tokens=tokens or batch_tokens(device)):
+        for members in group(items.lengths.tolist(), tokens=batch_tokens(device)):
             asked = task_batch(items, members, device=device)
             waiting.append((members, model.task.guess(model(asked, prefix), asked.present)))
     for members, guesses in waiting:  # the first device synchronisation

@@ -275,7 +275,7 @@ class Task:
 
 
 def chance_floors(
-    task: Any, examples: Sequence[Any], answers: Sequence[Any], language: str, *, name: str = "", draws: int = DRAWS
+    task: Any, examples: Sequence[Any], answers: Sequence[Any], language: str, *, name: str = ""
 ) -> dict[str, float]:
     """Chance floors of the scores: the mean scores of the model's own answers in random order.
 
@@ -284,7 +284,7 @@ def chance_floors(
     occurs as often as before and is independent of its example. The language and the name of the set seed the draws.
     """
     generator = np.random.default_rng(seed_of(0, "chance", language, name))
-    scores = [task.score(examples, task.shuffle(answers, generator), language) for _ in range(draws)]
+    scores = [task.score(examples, task.shuffle(answers, generator), language) for _ in range(DRAWS)]
     return {key: float(np.mean([score[key].value for score in scores])) for key in scores[0]}
 
 

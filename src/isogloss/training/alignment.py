@@ -233,7 +233,7 @@ class Alignment:
 class Aligner(nn.Module):
     """A masked LM in alignment training, with its projection, key encoder, queue and sums of losses.
 
-    model: a `...ForMaskedLM`, which is changed in place; stack: the stack of its encoder.
+    stack: the stack of a `...ForMaskedLM`, which is changed in place.
     """
 
     queue: Tensor
@@ -241,9 +241,9 @@ class Aligner(nn.Module):
     pointer: Tensor
     sums: Tensor
 
-    def __init__(self, model: Any, stack: Stack, how: Alignment, *, seed: int) -> None:
+    def __init__(self, stack: Stack, how: Alignment, *, seed: int) -> None:
         super().__init__()
-        self.model, self.how, self.stack = model, how, stack
+        self.model, self.how, self.stack = stack.language_model, how, stack
         self.sentences, device = stack[: how.layer], stack.device
         wide = torch.float32 if device.type == "mps" else torch.float64
         self.register_buffer("sums", torch.zeros(4, dtype=wide, device=device))  # nats and counts: TLM, contrast
@@ -275,7 +275,7 @@ class Aligner(nn.Module):
             self.register_buffer("names", torch.zeros(how.queue, dtype=torch.long, device=device))  # 0: no sentence
             self.register_buffer("pointer", torch.zeros((), dtype=torch.long, device=device))
         # Not part of a checkpoint: a resumed run loads the same model first.
-        self.start = [weight.detach().clone() for weight in model.parameters()] if how.pull else []
+        self.start = [weight.detach().clone() for weight in self.model.parameters()] if how.pull else []
 
     def vectors(self, rows: Rows, side: str) -> Tensor:
         """Unit vectors of the sentences of one side, `query` or `key`: (rows, width), float32."""

@@ -50,15 +50,16 @@ FINE_TUNING = (0.9, 0.999), 1e-8  # betas and epsilon of the Adam paper
 
 @dataclass(frozen=True)
 class Optimisation:
-    """AdamW's hyperparameters and the schedule: the learning rate rises over `warm_up` steps to `rate`, then decays.
+    """AdamW's hyperparameters and the schedule: the learning rate rises to `rate`, and then decays.
 
-    decay: linear or cosine to 0 at the last step; inverse-sqrt, rate * sqrt(warm_up / step); constant; trapezoid,
-    constant and then linear to 0 over the last fifth. clip: maximum norm of all gradients together, 0 for no clipping.
-    betas, epsilon: by default those of RoBERTa and InfoXLM; `FINE_TUNING` holds those for fine-tuning.
+    warm_up: share of the steps over which it rises. decay: linear or cosine to 0 at the last step; inverse-sqrt, rate *
+    sqrt(steps of warm-up / step); constant; trapezoid, constant and then linear to 0 over the last fifth. clip: maximum
+    norm of all gradients together, 0 for no clipping. betas, epsilon: by default those of RoBERTa and InfoXLM;
+    `FINE_TUNING` holds those for fine-tuning.
     """
 
     rate: float = 1e-4
-    warm_up: int = 0
+    warm_up: float = 0.0
     decay: Decay = "linear"
     weight_decay: float = 0.01
     clip: float = 1.0
@@ -69,16 +70,17 @@ class Optimisation:
 def rate_at(step: int, *, steps: int, optimisation: Optimisation) -> float:
     """The learning rate of update `step` (0 is the first) out of `steps`.
 
-    >>> [rate_at(s, steps=6, optimisation=Optimisation(rate=1.0, warm_up=2)) for s in range(6)]
+    >>> [rate_at(s, steps=6, optimisation=Optimisation(rate=1.0, warm_up=1 / 3)) for s in range(6)]
     [0.5, 1.0, 1.0, 0.75, 0.5, 0.25]
     """
-    if step < optimisation.warm_up:
-        return optimisation.rate * (step + 1) / optimisation.warm_up
-    left = (steps - step) / max(1, steps - optimisation.warm_up)
+    warm_up = round(optimisation.warm_up * steps)
+    if step < warm_up:
+        return optimisation.rate * (step + 1) / warm_up
+    left = (steps - step) / max(1, steps - warm_up)
     shapes: dict[Decay, Callable[[], float]] = {
         "linear": lambda: left,
         "cosine": lambda: 0.5 * (1 + math.cos(math.pi * (1 - left))),
-        "inverse-sqrt": lambda: math.sqrt(max(1, optimisation.warm_up) / (step + 1)),
+        "inverse-sqrt": lambda: math.sqrt(max(1, warm_up) / (step + 1)),
         "constant": lambda: 1.0,
         "trapezoid": lambda: min(1.0, (steps - step) / max(1, steps // 5)),
     }
@@ -220,7 +222,7 @@ class Settings:
     """How an objective is trained.
 
     report: steps between two readings of the mean loss. piece: rows of one forward pass, if a batch does not fit into
-    memory. half: autocast to bfloat16; weights stay float32.
+    memory. dtype: of autocast, None for no autocast; weights stay float32.
     """
 
     steps: int
@@ -228,7 +230,7 @@ class Settings:
     optimisation: Optimisation
     report: int = 50
     piece: int | None = None
-    half: bool = False
+    dtype: torch.dtype | None = None
 
 
 def to_device(array: Any, device: torch.device) -> Tensor:
@@ -293,17 +295,17 @@ class Training:
 
     def _learn(self, parts: Sequence[Part]) -> None:
         """Update the weights with one batch, without a device synchronisation."""
-        counts, device = sum(self.objective.count(part.rows) for part in parts), self.processes.device
+        device, dtype = self.processes.device, self.settings.dtype
+        counts = sum(self.objective.count(part.rows) for part in parts)
         # A Python number is filled in on the device, because a copy would wait for the last step.
         count = counts.to(device) if isinstance(counts, Tensor) else torch.full((), counts, device=device)
-        half = torch.bfloat16 if self.settings.half else None
         self.objective.before()
         try:
             for part in parts:
                 for rows in part.pieces(self.processes, self.settings.piece):
                     with (
-                        arithmetic(device, half),
-                        half_weights(self.model, None if self.objective.compiled else half),
+                        arithmetic(device, dtype),
+                        half_weights(self.model, None if self.objective.compiled else dtype),
                         cudnn_attention(self.objective.cudnn),
                         self.objective.around(),
                     ):

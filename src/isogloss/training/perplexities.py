@@ -13,6 +13,7 @@ the probe, and results are copied from the device once for each corpus.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from isogloss.seeds import seed_of
 from isogloss.stack.families import FAMILIES, without_cache
 from isogloss.stack.head import loss_head
 from isogloss.stack.packing import packed, packing_pays
-from isogloss.stack.stack import Stack, measuring, packed_inputs
+from isogloss.stack.stack import measuring, packed_inputs
 from isogloss.text.batches import Sentences, batch_tokens, chunks, group, padded_rows
 from isogloss.text.masking import Masking, fixed_masks
 from isogloss.training.language_modelling import padding_id
@@ -52,16 +53,14 @@ def perplexity_probe(
     limit: int | None = None,
     attend_padding: bool = False,
     redraw: Callable[[], int] | None = None,
-    pack: bool | None = None,
     rows: int = 16,
 ) -> Probe:
     """Perplexity of language models on sentences, corpus by corpus, per token, word and character.
 
     model: a `...ForMaskedLM`, or a `...ForCausalLM` if the masking is causal; or one for each language by its code, all
     of one family; masking: likewise. dtype: of autocast, None for no autocast. tokens: maximum tokens of a batch, which
-    bounds memory; the default suits the device. pack: concatenate sentences; by default if that is faster and the
-    family allows it. None of these changes more than rounding, since the masks of a sentence are a function of the
-    seed, its corpus (language and name) and its index there.
+    bounds memory; the default suits the device. Neither changes more than rounding, since the masks of a sentence are a
+    function of the seed, its corpus (language and name) and its index there.
 
     limit: read only the first `limit` sentences of each corpus, which shows in `n`, the number of predicted tokens.
     attend_padding: pass no attention mask, and batch `rows` neighbouring sentences, since their padding now matters.
@@ -80,18 +79,11 @@ def perplexity_probe(
     sizes = [(maskings[each.language].count(each, limit), each.words, each.characters) for each in corpora]
     models = [model[corpus.language] if isinstance(model, Mapping) else model for corpus in corpora]
     causal, device = next(iter(maskings.values())).causal, torch.device(device)
-    config, family = models[0].config, FAMILIES.get(models[0].config.model_type)
-    packs = family is not None and family.packs
-    if pack and (attend_padding or not packs):
-        why = "padding is to be attended to" if attend_padding else f"the family {config.model_type} is padded"
-        raise InputError(f"sentences cannot lie end to end where {why}; leave `pack` out")
-    if pack is None:
-        pack = packs and not attend_padding and packing_pays(device, dtype or next(models[0].parameters()).dtype)
-    packing = (
-        Stack(models[0].base_model, family, tokenizer=None, name=config.model_type, first=0, last=0)
-        if pack and family
-        else None
-    )
+    family = FAMILIES.get(models[0].config.model_type)
+    packing = None  # sentences are concatenated if the family allows it and that is faster
+    if family is not None and family.packs and not attend_padding:
+        pays = packing_pays(device, dtype or next(models[0].parameters()).dtype)
+        packing = partial(packed_inputs, models[0].base_model, family) if pays else None
     room = tokens or batch_tokens(device, padded=packing is None)
     reader = _Reader(
         device,
@@ -142,14 +134,14 @@ def perplexity_probe(
 class _Reader:
     """How the predicted tokens of a corpus are laid out in batches, and how a model's loss at them is computed.
 
-    packing: the stack whose positions packed sentences take; None for padded rows. padding: id of the padding token.
-    room: maximum tokens of a batch. rows: if not None, neighbouring sentences of a batch whose padding is attended to.
-    limit: sentences of a corpus that are read, all if None.
+    packing: the arguments of packed sentences from their lengths; None for padded rows. padding: id of the padding
+    token. room: maximum tokens of a batch. rows: if not None, neighbouring sentences of a batch whose padding is
+    attended to. limit: sentences of a corpus that are read, all if None.
     """
 
     device: torch.device
     dtype: torch.dtype | None
-    packing: Stack | None
+    packing: Callable[[Tensor], dict[str, Any]] | None
     padding: int
     room: int
     rows: int | None
@@ -173,7 +165,7 @@ class _Reader:
                     places, text = places[text][None], text[text][None]  # (1, tokens), all of it text
                 given = {"input_ids": torch.from_numpy(np.where(text, inputs[places], self.padding).astype(np.int64))}
                 if self.packing is not None:
-                    given |= packed_inputs(self.packing, torch.from_numpy(lengths[members]))
+                    given |= self.packing(torch.from_numpy(lengths[members]))
                 elif self.rows is None:
                     given["attention_mask"] = torch.from_numpy(text.astype(np.int64))
                 asked = np.flatnonzero(chosen[places] & text)

@@ -44,13 +44,12 @@ PAIRS_AT_ONCE = 4_000_000  # pairs of neighbours collected before they are summe
 class TypeVectors:
     """Mean vectors of word types.
 
-    words: the types that occur, most frequent first. vectors: by layer, (words, width), float32, memory-mapped. counts
-    (words,): occurrences read of each. shortened: sentences, of `sentences`, truncated to the model's length.
+    words: the types that occur, most frequent first. vectors: by layer, (words, width), float32, memory-mapped.
+    shortened: sentences, of `sentences`, truncated to the model's length.
     """
 
     words: Sequence[str]
     vectors: Mapping[int, Tensor]
-    counts: NDArray[np.int64]
     sentences: int
     shortened: int
 
@@ -121,11 +120,11 @@ def type_vectors(
                 sums.write_means(means, seen)
         finally:
             store.path(in_progress).unlink(missing_ok=True)
-        words, counts = [types[number] for number in seen.tolist()], sums.counts[seen].tolist()
-        store.finish({"words": words, "layers": wanted, "counts": counts, "read": [done, shortened]})
+        words = [types[number] for number in seen.tolist()]
+        store.finish({"words": words, "layers": wanted, "read": [done, shortened]})
     facts, values = store.facts(), store.mapped(language)
     vectors = {layer: torch.from_numpy(values[number]) for number, layer in enumerate(facts["layers"])}
-    return TypeVectors(facts["words"], vectors, np.array(facts["counts"], dtype=np.int64), *facts["read"])
+    return TypeVectors(facts["words"], vectors, *facts["read"])
 
 
 def cooccurrences(
