@@ -247,6 +247,16 @@ def test_plans_that_were_not_run_leave_findings_open():
     assert [picture.name for picture in PAPER.figures(Results(without))] == []
 
 
+def test_a_model_is_not_native_beside_itself():
+    """Regression: `--native` with the tuned model divided by its distance of 0 to itself."""
+    rows = made()
+    away = rows.other_model == "native"
+    rows.loc[away & (rows.step == 0), "value"] = 0.0
+    rows = rows[rows.model != "native"].assign(other_model=rows.other_model.replace("native", "m"))
+    about_native = {"native", "settles", "levels", "last layer"}
+    assert judged(rows) == {name: None if name in about_native else held for name, held in ALL_HELD.items()}
+
+
 def test_tables_show_published_beside_measured():
     first, second, _ = PAPER.tables(Results(made(noise=0.0)))
     assert first.title == "Table 1: perplexity per token while all layers are tuned on Dutch"

@@ -136,7 +136,7 @@ def test_scores_of_kept_models_are_curves_over_the_steps_of_the_tuning(scored, t
         singles = rows[(rows.measure == "accuracy") & (rows.target == "qab") & rows.step.isna() & rows.seed.notna()]
         singles = singles[(singles.plan == "freeze:-1") & (singles.selection == "")]
         np.testing.assert_allclose(one.value, singles.value.mean(), rtol=1e-12)
-        assert len(singles) == 2 and one.low <= one.value <= one.high
+        assert len(singles) == 2 and not (one.value < one.low or one.high < one.value)  # NaN where both are equal
 
 
 def test_the_report_draws_them_by_plan_and_language(scored, tmp_path):
@@ -228,8 +228,7 @@ def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
     with pytest.raises(InputError, match="is no model, but the folders checkpoints/.* and 5 more in it are"):
         ig.load(tuned)
     shutil.copytree(tuned / "models" / TRAININGS[0] / "step-4", tmp_path / "run" / "model")
-    with pytest.raises(InputError, match="run is no model, but .*run/model is one: give that"):
-        ig.load(tmp_path / "run")
+    assert ig.load(tmp_path / "run").fingerprint == ig.load(tmp_path / "run" / "model").fingerprint
     assert model_name(tuned / "models" / TRAININGS[0] / "step-4") == f"tuned/{TRAININGS[0]}/step-4"
 
 

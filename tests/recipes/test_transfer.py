@@ -94,7 +94,7 @@ def test_several_plans_and_seeds_have_means_with_intervals(tiny, sets):
     assert set(zip(means.plan, means.selection, strict=True)) == {
         (plan, end) for plan in plans for end in ("", "oracle")
     }
-    assert set(means.over.dropna()) == {"seeds"}
+    assert set(means.over) - {""} == {"seeds"} and means[means.over == ""].low.isna().all()
     for plan in plans:
         each = [value(finals(table, plan, seed=seed), "span_f1", "qab").value for seed in range(3)]
         mean = value(means, "span_f1", "qab", plan=plan, selection="")
@@ -272,6 +272,7 @@ def test_sets_that_do_not_fit_together_are_refused(tiny, sets, tmp_path):
     assert "--dev has no set of qaa" in sentence(dev={"qab": path})
     assert "--test has no set of qaa" in sentence(test={"qab": path})
     assert "--dev has a set of qac, but --test has none" in sentence(dev={**sets["dev"], "qac": path})
+    assert "--dev and --test name the same file of qaa" in sentence(test={**sets["test"], "qaa": sets["dev"]["qaa"]})
     assert "--train takes one language" in sentence(train={"qaa": path, "qab": path})
     assert "two sets of qab are called test-qab" in sentence(test=[f"qaa={sets['test']['qaa']}", *[f"qab={path}"] * 2])
     assert "does not exist" in sentence(test={**sets["test"], "qab": tmp_path / "none.tsv"})
@@ -378,7 +379,7 @@ def test_target_models_that_cannot_be_used_are_one_sentence(tiny, source_dev, tm
             "--target-models qac: give a language of --test other than",
         ),
         ({"target_models": {"qaa": first}}, "--target-models qaa: give a language of --test"),
-        ({"target_models": {"qab": tmp_path}}, "is no model"),
+        ({"target_models": {"qab": tmp_path / "nothing"}}, "there is no folder"),
         (
             {"target_models": {"qab": tiny("distilbert")}, "plans": "reinit:1-1+freeze:1"},
             "freeze:1 changes frozen layers",

@@ -198,8 +198,8 @@ def _language(results: Results) -> str:
 
 
 def _native(results: Results) -> str:
-    """The native model's name, or "" if there is none."""
-    return next((name for name in results.distinct("other_model") if name != START), "")
+    """The native model's name, or "" if there is none: a model is not native beside itself."""
+    return next((name for name in results.distinct("other_model") if name not in (START, results.model)), "")
 
 
 def _at(results: Results, target: str, unit: str = "token") -> dict[str, Any]:

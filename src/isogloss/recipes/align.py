@@ -156,7 +156,7 @@ def align(
     return recipe.Work(
         recipe.model_name(model),
         partial(_rows_of_alignment, text, setup, evaluation),
-        lambda: {"model": fingerprint(stack.language_model, stack), "data": pair_facts(sources), **given},
+        lambda: {"model": fingerprint(stack), "data": pair_facts(sources), **given},
         depth=stack.cuts[-1],
     )
 

@@ -143,10 +143,10 @@ def drift(
         by_position=by_position,
     )
     parts = ("train", "validation", "test", *languages[1:])
-    hashes: dict[str, Any] = {"model": fingerprint(stack.language_model, stack)}
+    hashes: dict[str, Any] = {"model": fingerprint(stack)}
     hashes["data"] = {part: text.fingerprint for part, text in zip(parts, corpora, strict=True)}
     for native_stack in natives.values():
-        hashes["native"] = fingerprint(native_stack.language_model, native_stack)
+        hashes["native"] = fingerprint(native_stack)
     hashes |= {"bitext": [text.fingerprint for text in bitext]} if bitext else {}
     return recipe.Work(name, partial(_rows_of_drift, shared), hashes, list(stack.notes), depth=stack.last)
 

@@ -88,7 +88,7 @@ def lens(
     letters |= {letter for words in given for pair in words for word in pair for letter in word}
     reader = Lens(stack, cuts, sorted({script_of(letter) for letter in letters} - {""}))
     hashes = {
-        "model": fingerprint(stack.language_model, stack),
+        "model": fingerprint(stack),
         "data": {name: text.fingerprint for name, text in texts.items()},
         "lexicons": [each.fingerprint for each in given],
     }

@@ -154,6 +154,8 @@ def read_sets(task: Task, *, train: Any, dev: Any, test: Any, skip_bad: bool = F
     labels = task.labels(first.examples)
     scored = [_read_set(task, *entry, labels=labels, skip_bad=skip_bad) for entry in [*dev_entries, *test_entries]]
     names = [(each.language, each.name) for each in scored]
+    if same := [language for language, paths in dev_entries if (language, paths) in test_entries]:
+        raise InputError(f"--dev and --test name the same file of {same[0]}; a test needs examples of its own")
     if repeated := [entry for entry in names if names.count(entry) > 1]:
         language, name = repeated[0]
         raise InputError(

@@ -93,7 +93,7 @@ def tokens(
     hashes["tokenizer"] = digest.hexdigest()
     if bits and stack is not None:
         head_of(stack)  # raises if the model has none
-        hashes["model"] = fingerprint(stack.language_model, stack)
+        hashes["model"] = fingerprint(stack)
 
     def rows(run: Run) -> Iterator[Sequence[Row]]:
         for data, text in texts.items():

@@ -182,7 +182,7 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
     n is the number of seeds, and the chance floor is averaged. There is no mean for rows without a seed or with a
     single one, or if a value is missing for some seed, such as the relative gap of a score of 0. If all seeds have the
-    same value, the row is that of one seed, with its interval over items.
+    same value, there is no interval.
 
     >>> mean = mean_rows([row("gap", value, seed=seed) for seed, value in enumerate((0.1, 0.2, 0.3))])[0]
     >>> round(mean["value"], 3), round(mean["low"], 3), round(mean["high"], 3), mean["n"], mean["over"]
@@ -200,10 +200,8 @@ def mean_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
         measure, values = str(group[0]["measure"]), [entry["value"] for entry in group if is_given(entry.get("value"))]
         if len(group) == 1 or measure.startswith("chosen_") or len(values) < len(group):
             continue
-        if len(set(values)) == 1:  # the seed has no part in it, so an interval over seeds would have no width
-            means.append({name: cell for name, cell in group[0].items() if name != "seed"})
-            continue
-        mean = mean_over_seeds(values)
+        # Equal values, as of CKA on all sentences, would give an interval over seeds without any width.
+        mean = mean_over_seeds(values, least=len(values) + 1 if len(set(values)) == 1 else 2)
         if measure in MEASURES:
             mean = mean.clipped(*MEASURES[measure].range)
         cells = {name: group[0][name] for name in COORDINATES if name != "seed" and is_given(group[0].get(name))}

@@ -334,9 +334,9 @@ def save_language_model(model: Any, tokenizer: Any, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def fingerprint(model: Any, stack: Stack) -> str:
-    """A hash of a language model: of its stack (`Stack.fingerprint`) and of every weight of its head."""
-    digest = hashlib.sha256(stack.fingerprint.encode())
+def fingerprint(stack: Stack) -> str:
+    """A hash of a stack's language model: of the stack (`Stack.fingerprint`) and of every weight of its head."""
+    digest, model = hashlib.sha256(stack.fingerprint.encode()), stack.language_model
     hash_weights(digest, model, but=f"{model.base_model_prefix}.")
     return digest.hexdigest()
 
@@ -390,7 +390,7 @@ def _read(
                 raise InputError(f"{name} cannot be loaded as a model: {reason}") from error
             raise InputError(
                 f"{name} is neither an embedded model, nor a folder, nor a model that could be fetched from the hub "
-                f"(HF_HUB_OFFLINE and the network decide): {reason}"
+                f"(without a network, or with HF_HUB_OFFLINE, there is none): {reason}"
             ) from error
     # Missing buffers and untrained tables (sinusoidal positions) are computed.
     half = model.get_encoder() if config.is_encoder_decoder else model
@@ -473,8 +473,8 @@ def locate(name: str | Path) -> str:
         if not (folder / "config.json").is_file():
             inside = [file for depth in ("*", "*/*", "*/*/*") for file in sorted(folder.glob(f"{depth}/config.json"))]
             sides = [file.parent.relative_to(folder).as_posix() for file in inside]
-            if len(sides) == 1:
-                raise InputError(f"{folder} is no model, but {folder / sides[0]} is one: give that")
+            if len(sides) == 1:  # a run folder with one model, or a folder around a model
+                return locate(folder / sides[0])
             if sides:
                 few = ", ".join(sides[:3]) + (f" and {len(sides) - 3} more" if len(sides) > 3 else "")
                 raise InputError(f"{folder} is no model, but the folders {few} in it are: name one of these")
