@@ -11,6 +11,7 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.papers import pan2021 as paper
+from isogloss.papers.claims import judge
 from isogloss.papers.data_sets import choose_pairs
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
@@ -248,6 +249,20 @@ def test_each_finding_fails_where_rows_say_otherwise(changed, fails):
     found = judged(made(**changed))
     assert {name for name, held in found.items() if held is False} == fails
     assert {name for name, held in found.items() if held} == set(NAMES) - fails
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_perplexity_that_falls_in_every_language_is_not_refuted_by_its_noise(seeds, monkeypatch):
+    """It falls by 0.2% in all seven, but rises in some language of almost every seed."""
+    generator, empty, verdicts = np.random.default_rng(0), Results(frame([row("perplexity", 1.0)])), []
+    codes = ["en", "nl", "de", "fr", "es", "ru", "zh"]
+    monkeypatch.setattr(Results, "distinct", lambda *_, **__: codes)
+    monkeypatch.setattr(paper, "_alignments", lambda _: [])
+    for _ in range(100):
+        factors = {code: dict(enumerate(generator.normal(0.998, 0.01, seeds))) for code in codes}
+        monkeypatch.setattr(paper, "_factor", lambda _, name, code, factors=factors: factors[code])
+        verdicts.append(judge(paper._costs_nothing, empty).verdict)
+    assert verdicts.count("not held") <= 8
 
 
 def test_nothing_is_judged_on_two_seeds_or_where_parts_are_missing():

@@ -82,6 +82,7 @@ class Contrast:
         log: Whether to use geometric means, for ratios.
         form: Formats numbers.
         seeds: Number of seeds of an estimate, which is not judged with too few; None if that does not matter.
+        quiet: Whether the finding mentions it only if its interval is not on the claim's side, as for one of many.
         judged: The side of its interval, set by `judge`; None if it cannot be judged.
     """
 
@@ -92,6 +93,7 @@ class Contrast:
     log: bool = False
     form: Callable[[float], str] = decimals
     seeds: int | None = None
+    quiet: bool = False
     judged: Side | None = None
 
     @property
@@ -270,7 +272,8 @@ def judge(claim: Claim, results: Results) -> Finding:
     contrasts = placed
     side = all_of(each.judged for each in contrasts)
     verdict = "not judged" if side is None else side.value
-    measured = "; ".join([*(each.words for each in contrasts if each.words), *([why] if why else [])])
+    told = [each.words for each in contrasts if not each.quiet or each.judged in (Side.OPEN, Side.REFUTED)]
+    measured = "; ".join(filter(None, [*told, why]))
     return Finding(claim.name, statement, contrasts, verdict, measured)
 
 

@@ -284,14 +284,16 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
     """The rise of each seed from the lowest step of the other seeds' mean to the end, and these steps; both (seeds,).
 
     The lowest value of a curve is by construction not above its last one, so rises from each curve's own minimum are
-    biased upwards. So the step for each seed is chosen on the mean curve of the other seeds. A single seed uses its own
-    minimum. Curves that fall until the end give 1.
+    biased upwards. A single seed uses its own minimum. Curves that fall until the end give 1.
     """
-    logs = np.log(curves.values)  # (seeds, n)
-    seeds = np.arange(len(logs))
-    others = [np.delete(logs, seed, axis=0).mean(axis=0) if len(logs) > 1 else logs[0] for seed in seeds]
-    at = np.array([int(np.argmin(mean)) for mean in others])
-    return curves.values[:, -1] / curves.values[seeds, at], curves.steps[at]
+    lowest = _peaks(-np.log(curves.values))
+    return curves.values[:, -1] / curves.values[range(len(lowest)), lowest], curves.steps[lowest]
+
+
+def _peaks(values: Floats) -> list[int]:
+    """The column with the highest mean over the other seeds, for each seed (seeds, n); of a single seed its own."""
+    others = [np.delete(values, seed, axis=0) if len(values) > 1 else values for seed in range(len(values))]
+    return [int(own.mean(axis=0).argmax()) for own in others]
 
 
 @Claim("falls")
@@ -377,32 +379,34 @@ def settles(results: Results) -> Iterator[Contrast]:
     late = _epochs(next(iter(curves.values())))[-1]
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
     moved = {block: _range(curve, late) / curve.values[:, -1] for block, curve in curves.items()}
-    # The better of the two criteria, as a share of its threshold, (blocks, seeds); then the worst block.
-    still = np.array([np.minimum(rest[block] / REST, moved[block] / LITTLE) for block in curves])
+    # The better of the two criteria, as a share of its threshold.
+    still = {block: np.minimum(rest[block] / REST, moved[block] / LITTLE) for block in curves}
     left = {block: _factors(curve) for block, curve in curves.items()}
-    most, least = (extreme(own, key=lambda block: own[block].mean()) for extreme, own in ((max, rest), (min, left)))
-    moving = [str(block) for block, settled in zip(curves, still, strict=True) if not (settled < 1).all()]
-    which = f"blocks {', '.join(moving)} do not settle in every seed; " if moving else ""
-    yield Contrast(
-        f"{which}in the last epoch block {most} makes {rest[most].mean():.3f} of all its movement, the largest share, "
-        f"which is {moved[most].mean():.3f} of its distance (settled: up to {REST}, or {LITTLE}); the block that "
-        "settles least makes {} of what is allowed",
-        still.max(axis=0),
-        below,
-        1.0,
+    most = max(rest, key=lambda block: rest[block].mean())
+    words = (
+        f"in the last epoch block {most} makes {rest[most].mean():.3f} of all its movement, the largest share, "
+        f"which is {moved[most].mean():.3f} of its distance (settled: up to {REST}, or {LITTLE}); "
+        "of what is allowed, the most "
     )
-    words = f"of the distance at first, {{}} is left where it shrank most (block {least}; away: {AWAY})"
-    yield Contrast(words, np.min(list(left.values()), axis=0), above, AWAY, log=True)
+    for block in sorted(still, key=lambda block: -still[block].mean()):
+        yield Contrast(f"{words}in block {block} {{}}", still[block], below, 1.0, quiet=not words)
+        words = ""
+    words = f"of the distance at first (away: {AWAY}) the least is left "
+    for block in sorted(left, key=lambda block: left[block].mean()):
+        yield Contrast(f"{words}in block {block} {{}}", left[block], above, AWAY, log=True, quiet=not words)
+        words = ""
 
 
 @Claim("levels")
 def levels(results: Results) -> Iterator[Contrast]:
     """It settles at different levels for different blocks."""
     curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
-    ends = {block: curve.values[:, -1] for block, curve in curves.items()}
-    high, low = (extreme(ends, key=lambda block: ends[block].mean()) for extreme in (max, min))
-    words = f"from {number(ends[low].mean())} in block {low} to {number(ends[high].mean())} in block {high}, {{}} times"
-    yield Contrast(words, ends[high] / ends[low], above, 1.0, log=True)
+    ends = np.array([curve.values[:, -1] for curve in curves.values()]).T  # (seeds, blocks)
+    # The other seeds decide which block is highest and which is lowest, so that blocks without a difference give 1.
+    high, low = (ends[range(len(ends)), peaks] for peaks in (_peaks(ends), _peaks(-ends)))
+    (bottom, least), *_, (top, most) = sorted(zip(curves, ends.mean(axis=0), strict=True), key=lambda end: end[1])
+    words = f"from {number(least)} in block {bottom} to {number(most)} in block {top}, {{}} times"
+    yield Contrast(words, high / low, above, 1.0, log=True)
 
 
 @Claim("last layer")

@@ -29,7 +29,7 @@ import numpy as np
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed, span
 from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
-from isogloss.papers.claims import Claim, Contrast, below, needed
+from isogloss.papers.claims import Claim, Contrast, above, below, needed
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
 from isogloss.papers.results import LEAST, OTHERS, Curves, Results, final, less, mean_over, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published, target_title
@@ -251,25 +251,23 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     ),
 )
 def best(results: Results) -> Iterator[Contrast]:
-    """The mean over targets at these N compared with both ends, and the best of these N compared with the others."""
+    """The mean over targets and over these N compared with every other N."""
     points, near, last = list(_frozen(results)), near_best(_depth(results)), _depth(results) - 1
     missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
     curves = _curves(results, OTHERS)
     needed(not missing, f"N = {', '.join(missing)} was not run")
-    first = "the mean over targets at "
-    for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
-        gain = less(curves.at(*near), curves.at(point))
-        yield Contrast(f"{first}N = {span(near)} less that {words}: {{}}", gain, form=signed)
-        first = ""
-    tops, inside = [points[at] for at in curves.values.argmax(axis=1)], np.isin(curves.steps, near)
+    tops = [points[at] for at in curves.values.argmax(axis=1)]
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
-        f"highest at N = {', '.join(map(str, tops))} in the {len(tops)} seeds, and at {curves.peak} on average "
-        f"({percent(float(curves.mean.max()))}), the best of N = {span(near)} less the best of the others {{}}; "
-        f"by language at {by_language}"
+        f"the mean over targets is highest at N = {', '.join(map(str, tops))} in the {len(tops)} seeds, and at "
+        f"{curves.peak} on average ({percent(float(curves.mean.max()))}), by language at {by_language}; at "
+        f"N = {span(near)} less "
     )
-    best_of = (curves.values[:, chosen].max(axis=1) for chosen in (inside, ~inside))
-    yield Contrast(words, np.subtract(*best_of), form=signed)
+    for point in points:
+        if point not in near:
+            other = "nothing frozen" if point == NOTHING_FROZEN else f"N = {point}"
+            yield Contrast(f"{words}{other} {{}}", less(curves.at(*near), curves.at(point)), form=signed)
+            words = ""
 
 
 @Claim(
@@ -278,20 +276,19 @@ def best(results: Results) -> Iterator[Contrast]:
     "frozen).",
 )
 def flat(results: Results) -> Iterator[Contrast]:
-    """The largest difference of accuracy in the source at any N from that without frozen layers."""
+    """The difference of accuracy in the source at every N from that without frozen layers, on either side."""
     points, source = list(_frozen(results)), results.source
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
-    moved = curves.values[:, 1:] - curves.values[:, :1]  # the first column has nothing frozen
-    farthest = 1 + int(np.abs(moved.mean(axis=0)).argmax())
-    words = (
-        f"{target_title(source)} {_between(curves)}, farthest from {percent(float(curves.mean[0]))} at "
-        f"N = {curves.steps[farthest]:.0f}: {signed(float(curves.mean[farthest] - curves.mean[0]))}; the largest "
-        "difference of each seed {}"
-    )
+    words = f"{target_title(source)} {_between(curves)}, {percent(float(curves.mean[0]))} with nothing frozen"
     if OTHERS in results.distinct("target", **SCORES):
-        words += f"; the mean over targets {_between(_curves(results, OTHERS))}"
-    yield Contrast(words, np.abs(moved).max(axis=1), below, MARGIN, form=percent)
+        words += f" (the mean over targets {_between(_curves(results, OTHERS))})"
+    words += "; less that, at "
+    for point, moved in zip(points[1:], (curves.values[:, 1:] - curves.values[:, :1]).T, strict=True):
+        # The nearer end of the margin: if a mean is within it, its distance to the other end is larger.
+        test, bound = (above, -MARGIN) if moved.mean() < 0 else (below, MARGIN)
+        yield Contrast(f"{words}N = {point} {{}}", moved, test, bound, form=signed)
+        words = ""
 
 
 def _between(curves: Curves) -> str:

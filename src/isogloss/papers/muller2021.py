@@ -322,20 +322,22 @@ def above_chance(results: Results, task: str) -> Iterator[Contrast]:
             if known and scores and set(scores) <= set(floors):
                 margins[source, test["target"]] = less(scores, floors)
     needed(margins, "there is no chance score")
-    worst = min(margins, key=lambda pair: over_seeds(margins[pair]).value)
-    least = by_seed(margins.values(), min)
-    words = f"at least {{}} points above it, from {worst[0]} to {worst[1]}, the least of {len(margins)}"
-    yield Contrast(words, least, form=signed)
+    means = {pair: over_seeds(margin).value for pair, margin in margins.items()}
+    words = f"points above it, the least of {len(margins)} "
+    for source, target in sorted(means, key=lambda pair: means[pair]):
+        told = f"{words}from {source} to {target} {{}}"
+        yield Contrast(told, margins[source, target], form=signed, quiet=not words)
+        words = ""
 
 
 @task_claim("first pair", NOT_ALL_PAIRS)
 def first_pair(results: Results, task: str) -> Iterator[Contrast]:
     """On other languages, the loss is largest when layers 1 and 2 begin anew."""
     losses, means = _losses(results, task)
-    second = 1 + int(means[1:].argmin())
-    words = f"{signed(means[0])} points with layers 1-2, {signed(means[second])} with {PLANS[PAIRS[second]]}, which is "
-    words += "next; less the worst other pair of each seed {}"
-    yield Contrast(words, losses[:, 0] - losses[:, 1:].min(axis=1), below, form=signed)
+    words = f"{signed(means[0])} points with layers 1-2; less that "
+    for plan, other, mean in zip(PAIRS[1:], losses[:, 1:].T, means[1:], strict=True):
+        yield Contrast(f"{words}with {PLANS[plan]} ({signed(mean)}) {{}}", losses[:, 0] - other, below, form=signed)
+        words = ""
 
 
 @task_claim("depth", NOT_ALL_PAIRS)
@@ -349,19 +351,19 @@ def depth(results: Results, task: str) -> Iterator[Contrast]:
 @task_claim("source", NOT_ALL_PAIRS)
 def small_at_home(results: Results, task: str) -> Iterator[Contrast]:
     """In the source language the loss is small, whichever pair begins anew."""
-    losses, means = _losses(results, task, home=True)
-    worst = PLANS[PAIRS[int(means.argmin())]]
-    words = f"at worst {{}} points, on average with {worst} (small: down to {signed(-SMALL)})"
-    yield Contrast(words, losses.min(axis=1), above, -SMALL, form=signed)
+    words = f"points (small: down to {signed(-SMALL)}) with "
+    for plan, loss in zip(PAIRS, _losses(results, task, home=True)[0].T, strict=True):
+        yield Contrast(f"{words}{PLANS[plan]} {{}}", loss, above, -SMALL, form=signed)
+        words = ""
 
 
 @task_claim("upper layers", NOT_ALL_PAIRS)
 def upper_layers(results: Results, task: str) -> Iterator[Contrast]:
     """Layers 9 to 12 can begin anew and other languages lose nothing beyond noise."""
-    losses, means = _losses(results, task)
-    course = ", ".join(f"{signed(means[at])} with {PLANS[PAIRS[at]]}" for at in (-2, -1))
-    words = f"{course}; the worse of both {{}} points (free: above {signed(-FREE)})"
-    yield Contrast(words, losses[:, -2:].min(axis=1), above, -FREE, form=signed)
+    words = f"points (free: above {signed(-FREE)}) with "
+    for plan, loss in list(zip(PAIRS, _losses(results, task)[0].T, strict=True))[-2:]:
+        yield Contrast(f"{words}{PLANS[plan]} {{}}", loss, above, -FREE, form=signed)
+        words = ""
 
 
 @task_claim("lower part", "no model was compared with its start")

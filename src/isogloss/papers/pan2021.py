@@ -451,13 +451,11 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
     codes = results.distinct("target", measure="perplexity")
     factors = {code: factor for code in codes if (factor := _factor(results, BOTH, code))}
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
-    means = {code: over_seeds(factor, log=True).value for code, factor in factors.items()}
-    told = ", ".join(f"{target_title(code)} {mean:.3f}" for code, mean in means.items())
     beside = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
-    words = f"factors with both losses: {told}; the largest of each seed {{}}; means over languages of the others: "
-    if factors:
-        largest = by_seed(factors.values(), max)
-        yield Contrast(words + ", ".join(beside), largest, below, 1.0, log=True)
+    words = f"means over languages of the others: {', '.join(beside)}; " * bool(beside) + "factors with both losses: "
+    for code, factor in factors.items():
+        yield Contrast(f"{words}{target_title(code)} {{}}", factor, below, 1.0, log=True)
+        words = ""
 
 
 F1 = {"measure": "answer_f1"}
