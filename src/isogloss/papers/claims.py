@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from isogloss.figure import percent, signed
-from isogloss.measures.statistics import Estimate, Interval, Seeds, holm_confidences, two_way_mean
+from isogloss.measures.statistics import Estimate, Interval, Seeds, holm_confidences, t_quantile, two_way_mean
 from isogloss.papers.results import LEAST, Results, Values, by_seed, less, no_interval, over_seeds
 
 T = TypeVar("T")
@@ -128,9 +128,9 @@ class Comparison:
         first: Further coordinates of the minuend; several layers are averaged.
         second: Further coordinates of the subtrahend.
         test: `above` or `below` 0.
-        over: The intervals: over `seeds` and test items (of means over targets), over `pairs` of languages (of means
-            over seeds), or both. The first must pass the test, the second only if there are enough pairs or seeds for
-            an interval.
+        over: The intervals: over `seeds` and test items (of means over targets), over `pairs` of languages and seeds
+            (`over_pairs`), or both. The first must pass the test, the second only if there are enough pairs or seeds
+            for an interval.
         shares: Whether values are shares, written in percentage points.
     """
 
@@ -162,16 +162,38 @@ class Comparison:
             if what == "seeds":
                 yield Contrast(words + beside, by_seed(less(*both) for both in sides.values()), self.test, form=signs)
             elif len(apart) >= LEAST or what == self.over[0]:
-                each = over_pairs(words, list(apart.values()), self.test)
+                seeds = [less(*both) for both in sides.values()]
+                each = over_pairs(words, list(apart.values()), seeds, self.test)
                 yield replace(each, words=each.words + beside, form=signs)
             words, beside = "{}", ""
 
 
-def over_pairs(words: str, values: Sequence[float], test: Test, bound: float = 0.0) -> Contrast:
-    """The contrast of a mean over pairs of languages, one value each; two pairs have no interval."""
-    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < LEAST)
-    mean = replace(mean, error=math.nan) if few else mean
-    return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound)
+def over_pairs(words: str, values: Sequence[float], seeds: Sequence[Seeds], test: Test, bound: float = 0.0) -> Contrast:
+    """The contrast of a mean over pairs of languages, with an interval over pairs and seeds together.
+
+    All pairs share the model of the source, whose training may move all of them, and their spread does not show that.
+    So the variance of the mean is the sum of that over pairs and that over seeds, which is taken from the pairs that
+    have enough seeds; as in `two_way_mean`, the interval is never narrower than that of one of them alone. Two pairs
+    have no interval, and with too few seeds of every pair the contrast is not judged.
+
+    Args:
+        words: Description of the mean; `{}` is replaced by the value and its interval.
+        values: The value of each pair.
+        seeds: The values of each pair by seed.
+        test: `above` or `below`.
+        bound: The bound of the test.
+    """
+    pairs = two_way_mean(values)
+    training = two_way_mean(by_seed(each for each in seeds if len(each) >= LEAST))
+    whole = replace(pairs, error=math.hypot(pairs.error, training.error))
+    if whole.error > 0:
+        parts = ((each.error / whole.error) ** 4 / each.freedom for each in (pairs, training))
+        whole = replace(whole, freedom=1 / sum(parts))  # Satterthwaite (1946)
+    alone = replace(training, mean=pairs.mean, n=pairs.n)
+    wider = max(whole, pairs, alone, key=lambda estimate: estimate.error * t_quantile(estimate.freedom))
+    few = ", too few for an interval" * (len(values) < LEAST)
+    mean = replace(pairs, error=math.nan) if few else wider
+    return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound, seeds=max(map(len, seeds)))
 
 
 class NotMeasured(Exception):

@@ -5,8 +5,8 @@ GPU). Then each part of the paper uses them: `rotate` (Figures 7 and 6), `stitch
 (Table 1). Figure 7 and Table 1 have published numbers (`published/wu2020.csv`); Figures 4, 5, 6 and 8 are graphics
 only, so there are no published values for them.
 
-Intervals are over pairs of languages for claims about languages, over seeds of task heads for transfer, and over
-sentences or words for retrieval.
+Intervals are over pairs of languages and seeds for claims about languages, over seeds of task heads for transfer, and
+over sentences for retrieval of a pair with one seed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,10 +21,10 @@ import numpy as np
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
-from isogloss.measures.statistics import Estimate, Interval, correlation
+from isogloss.measures.statistics import Estimate, Interval, Seeds, correlation
 from isogloss.papers import data_sets, paper
 from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, compared_claim, over_pairs
-from isogloss.papers.results import LEAST, OTHERS, Curves, Results, mean_over, moved, over_seeds
+from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, mean_over, moved, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
@@ -433,10 +433,6 @@ def _order(results: Results) -> Iterator[Contrast]:
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
         models = {"model": first}, {"model": second}
         yield from Comparison(words, MEAN_CKA, *models, over=("pairs",), shares=False)(results)
-        for target in results.targets(task="cka"):
-            seeds = results.values(target=target, **MEAN_CKA, model=first, base={"model": second})
-            if len(seeds) >= LEAST:
-                yield Contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
 @Claim("depth")
@@ -444,25 +440,35 @@ def _depth(results: Results) -> Iterator[Contrast]:
     """Similarity falls with depth."""
     for kind in (BILINGUAL, MONOLINGUAL):
         curves = [_curves(results, target, **CKA, model=kind) for target in results.targets(task="cka")]
-        points = [(curve.steps[curve.steps > 0], curve.mean[curve.steps > 0]) for curve in curves if curve]
-        slopes = [float(np.polyfit(layers, means, 1)[0]) for layers, means in points if len(layers) > 1]
+        slopes = [slope for curve in curves if curve and (slope := _slopes(curve))]
         if slopes:
-            yield over_pairs(f"{kind}, change of CKA a layer {{}}", slopes, below)
+            means = [over_seeds(slope).value for slope in slopes]
+            yield over_pairs(f"{kind}, change of CKA a layer {{}}", means, slopes, below)
+
+
+def _slopes(curves: Curves) -> Seeds:
+    """The change per layer above the embeddings, by seed; empty for a single layer."""
+    layers = curves.steps > 0
+    if layers.sum() < 2:
+        return {}
+    slopes = np.polyfit(curves.steps[layers], curves.values[:, layers].T, 1)[0]
+    return dict(zip(curves.seeds, slopes.tolist(), strict=True))
 
 
 @Claim("distance", missing="the pairs are too few to rank")
 def _distance(results: Results) -> Iterator[Contrast]:
     """What a bilingual model adds to similarity is less for languages that are further from English."""
-    apart = {}
+    apart, most = {}, 0
     for target in DISTANCE:
-        both, alone = (over_seeds(results.values(**MEAN_CKA, target=target, model=kind)) for kind in KINDS[:2])
+        sides = [results.values(**MEAN_CKA, target=target, model=kind) for kind in KINDS[:2]]
+        both, alone = map(over_seeds, sides)
         if both.n and alone.n:
-            apart[target] = both.value - alone.value
+            apart[target], most = both.value - alone.value, max(most, len(less(*sides)))
     if len(apart) > LEAST:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), ordered=False)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
         words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {{}}"
-        yield Contrast(words, Estimate.of(ranks, "fisher"), below)
+        yield Contrast(words, Estimate.of(ranks, "fisher"), below, seeds=most)
 
 
 @Claim("rotation", missing="no sentence was looked up with two models")
@@ -496,10 +502,11 @@ def _relation(results: Results) -> Iterator[Contrast]:
         if by_seed := results.values(**at):
             seeds, first = over_seeds(by_seed), results.interval(seed=min(by_seed), **at)
             known = seeds if seeds.known or first is None else replace(first, value=seeds.value)
-            values.append(seeds.value)
+            values.append(by_seed)
             each.append(f"{target} {known.clipped(-1.0).share} over {'seeds' if seeds.known else 'layers'}")
     if values:
-        yield over_pairs(f"{', '.join(each)}; all: {{}}", values, above, PEARSON)
+        means = [over_seeds(by_seed).value for by_seed in values]
+        yield over_pairs(f"{', '.join(each)}; all: {{}}", means, values, above, PEARSON)
 
 
 lower_layers, *others = (compared_claim(name, line) for name, line in CAPTIONS.words["claims"].items())
