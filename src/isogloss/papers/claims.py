@@ -231,22 +231,6 @@ class Claim:
         return [contrast for function in functions for contrast in function(results)]
 
 
-def compared_claim(name: str, line: Mapping[str, Any]) -> Claim:
-    """A claim based on comparisons only, from a table of `captions/NAME.toml`.
-
-    Args:
-        name: Name of the claim.
-        line: Its `statement`; `compared`, the fields of each `Comparison`; and fields that all of them share, such as
-            `over`. `at` has shared coordinates, to which a comparison may add. `test` is a name: above or below.
-    """
-    shared = {field: value for field, value in line.items() if field not in ("statement", "compared")}
-    comparisons = []
-    for own in line["compared"]:
-        fields = {"test": "above", **shared, **own, "at": {**shared.get("at", {}), **own.get("at", {})}}
-        comparisons.append(Comparison(**{**fields, "test": {"above": above, "below": below}[fields["test"]]}))
-    return Claim(name, line["statement"], comparisons)
-
-
 @dataclass(frozen=True)
 class Finding:
     """A judged claim.

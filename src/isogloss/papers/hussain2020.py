@@ -456,7 +456,16 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 SHOWN = 1500  # the last step of figure 2
-DISTANCES: Mapping[str, Mapping[str, Any]] = CAPTIONS.words["distances"]  # the figures of L2 by block
+EVERY = range(1, DEPTH + 1)
+# The figures of L2: their number in the paper, the plan, and the blocks that have a panel.
+DISTANCES: Mapping[str, Mapping[str, Any]] = {
+    "figure-1": {"number": "Figure 1", "plan": GRADUAL, "blocks": (1, 8, 11, 12)},
+    "figure-3": {"number": "Figure 3", "plan": LAST_1, "blocks": (11, 12)},
+    "figure-a1": {"number": "Figure A.1", "plan": GRADUAL, "blocks": EVERY},
+    "figure-a2": {"number": "Figure A.2", "plan": LAST_1, "blocks": EVERY},
+    "figure-a3": {"number": "Figure A.3", "plan": ALL, "blocks": EVERY},
+    "figure-a4": {"number": "Figure A.4", "plan": LAST_6, "blocks": EVERY},
+}
 
 
 def tables(results: Results) -> list[Table]:

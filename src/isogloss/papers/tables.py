@@ -120,8 +120,7 @@ class Captions:
 
     A figure has a `title`, a `caption` and the names of its axes; a table has a `title`, `notes` and optionally the
     head of its first column (`corner`). Names in braces are filled in. Shared or optional sentences come first in the
-    file, by name; the value False leaves one out. Other fields of `Figure`, such as `log`, are passed on. The file may
-    also have tables of coordinates, which the paper reads from `words`.
+    file, by name; the value False leaves one out. Other fields of `Figure`, such as `log`, are passed on.
     """
 
     words: Mapping[str, Any]

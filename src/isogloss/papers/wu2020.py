@@ -23,7 +23,7 @@ from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, Seeds, correlation
 from isogloss.papers import data_sets, paper
-from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, compared_claim, over_pairs
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, over_pairs
 from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, mean_over, moved, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
@@ -333,6 +333,8 @@ CKA = {"measure": "cka", "task": "cka"}
 SENTENCES = {"measure": "p@1", "task": "retrieval", "condition": ROTATION, "method": "cosine"}
 TABLE_1 = {task: {"measure": measure, "task": f"table-1 {task}"} for task, measure in TASKS.items()}
 TWO_MODELS = {"model": MONOLINGUAL}
+STITCHED = {task: {"measure": TASKS[task], "task": f"stitch {task}"} for task in STITCHED_TASKS}
+WORDS = {"measure": "p@1", "task": "lexicon", "condition": "procrustes+iterative", "method": "csls"}
 
 
 def collect(run: Run, jobs: Sequence[Job]) -> None:
@@ -423,6 +425,8 @@ FAR = 10  # "far more often than chance" means at least this many times chance
 # Distance of a language from English: the same, Germanic, Romance, Slavic, another family.
 DISTANCE = {"en2": 0, "de": 1, "nl": 1, "fr": 2, "ru": 3, "zh": 4}
 MEAN_CKA: dict[str, Any] = {**CKA, "layer": None}
+LOWER, MIDDLE, UPPER = [1, 2, 3, 4], [3, 4, 5], [5, 6, 7, 8]  # layers
+BOTH = ("seeds", "pairs")  # the intervals of a comparison
 
 
 @Claim("order")
@@ -509,15 +513,120 @@ def _relation(results: Results) -> Iterator[Contrast]:
         yield over_pairs(f"{', '.join(each)}; all: {{}}", means, values, above, PEARSON)
 
 
-lower_layers, *others = (compared_claim(name, line) for name, line in CAPTIONS.words["claims"].items())
-CLAIMS = (_order, _depth, _distance, _far, lower_layers, _relation, *others)
+@Claim("lower layers")
+def _lower(results: Results) -> Iterator[Contrast]:
+    """After a rotation, sentences are found best at lower layers."""
+    at, layers = {**SENTENCES, **TWO_MODELS}, ({"layer": LOWER}, {"layer": UPPER})
+    return Comparison("P@1 in layers 1 to 4 above 5 to 8", at, *layers, over=("pairs",), shares=False)(results)
+
+
+@Claim("middle")
+def _middle(results: Results) -> Iterator[Contrast]:
+    """Stitched layers carry a task best when they meet in the middle."""
+    for (task, at), end in product(STITCHED.items(), (0, DEPTH)):
+        words, at = f"{NAMES[task]}, layers 3 to 5 above {end}", {**at, **TWO_MODELS, "condition": "stitched"}
+        yield from Comparison(words, at, {"layer": MIDDLE}, {"layer": end}, over=BOTH)(results)
+
+
+@Claim("below bilingual")
+def _below(results: Results) -> Iterator[Contrast]:
+    """Two models stitched by a rotation stay below the bilingual model."""
+    ways = ({"model": BILINGUAL, "condition": "unmapped"}, {**TWO_MODELS, "condition": "stitched"})
+    for task, at in STITCHED.items():
+        words = f"{NAMES[task]}, bilingual above stitched"
+        yield from Comparison(words, {**at, "layer": MIDDLE}, *ways, over=BOTH)(results)
+
+
+@Claim("mapped bilingual")
+def _mapped(results: Results) -> Iterator[Contrast]:
+    """A map between its languages helps the bilingual model in parsing only (appendix A)."""
+    for task, test in (("ner", below), ("parsing", above)):
+        words, at = f"{NAMES[task]}, mapped above unmapped", {**STITCHED[task], "layer": MIDDLE, "model": BILINGUAL}
+        yield from Comparison(words, at, {"condition": "stitched"}, {"condition": "unmapped"}, test, BOTH)(results)
+
+
+@Claim("higher layers")
+def _higher(results: Results) -> Iterator[Contrast]:
+    """Vectors of words, averaged over their uses, find translations better at higher layers."""
+    at, layers = {**WORDS, **TWO_MODELS, "unit": "word"}, ({"layer": UPPER}, {"layer": LOWER})
+    return Comparison("P@1 in layers 5 to 8 above 1 to 4", at, *layers, over=("pairs",), shares=False)(results)
+
+
+@Claim("static")
+def _static(results: Results) -> Iterator[Contrast]:
+    """Rows of the embedding matrix are above static vectors, words averaged over their uses below."""
+    sides = (("embedding matrix", "piece", above), ("mean over layers", "word", below))
+    for model, (side, unit, test) in product((STATIC, FASTTEXT), sides):
+        words, at = f"{side} above {'fastText' if model == FASTTEXT else model}", {**WORDS, "unit": unit}
+        yield from Comparison(words, at, TWO_MODELS, {"model": model}, test, ("pairs",), shares=False)(results)
+
+
+@Claim("layers and vocabulary")
+def _shared(results: Results) -> Iterator[Contrast]:
+    """Sharing the layers matters more than sharing the vocabulary."""
+    for task, at in TABLE_1.items():
+        words = f"{NAMES[task]}, layers 1 to 6 apart above no anchors"
+        yield from Comparison(words, at, {"condition": "Sep L1-6"}, {"condition": "No anchors"}, below)(results)
+
+
+CLAIMS = (_order, _depth, _distance, _far, _lower, _relation, _middle, _below, _mapped, _higher, _static, _shared)
 
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-# Figures by layer, with a panel for each pair of languages, are also tables with a column for each layer. By name: the
-# shared coordinates of the curves, and further lines of the table.
-CHARTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = CAPTIONS.words["charts"]
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure by layer with a panel for each pair of languages, which is also a table with a column for each layer.
+
+    shared: coordinates and formats of all curves. curves: further coordinates of each. table: lines of the table alone.
+    """
+
+    shared: Mapping[str, Any]
+    curves: Mapping[str, Mapping[str, Any]]
+    table: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+DECIMALS = {"form": "{:.3f}", "printed": "{:.2f}"}
+TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
+STITCHINGS = {
+    "two models, stitched": {"model": MONOLINGUAL, "condition": "stitched"},
+    "two models, as they are": {"model": MONOLINGUAL, "condition": "unmapped"},
+    "two models, any rotation": {"model": MONOLINGUAL, "condition": "random"},
+    "bilingual, as it is": {"model": BILINGUAL, "condition": "unmapped"},
+    "bilingual, mapped": {"model": BILINGUAL, "condition": "stitched"},
+}
+LOOKED_UP: dict[str, dict[str, Any]] = {
+    "words in use": {"model": MONOLINGUAL, "unit": "word", "items": True},
+    "static, the same words": {"unit": "word", "model": STATIC},
+    "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
+    "static, the same pieces": {"unit": "piece", "model": STATIC},
+    "fastText, the same words": {"unit": "word", "model": FASTTEXT},
+    "fastText, the same pieces": {"unit": "piece", "model": FASTTEXT},
+}
+COVERAGE = {"model": MONOLINGUAL, "unit": "word", "measure": "coverage", "condition": "test", "method": ""}
+ROTATIONS = {
+    "raw": {"condition": "raw"},
+    "centred": {"condition": "centred inductive"},
+    "rotation": {"condition": "procrustes"},
+    "rotation, normalised": {},
+    "bilingual, rotation, normalised": {"model": BILINGUAL},
+}
+ROTATIONS_OF_TEST = {
+    "rotation, the test's means": TRANSDUCTIVE,
+    "rotation, the test's means, CSLS": {**TRANSDUCTIVE, "method": "csls"},
+}
+CKA_FORMS = {
+    f"{kind}, {form}": {"model": kind, "measure": measure}
+    for form, measure in (("biased", "cka_biased"), ("as printed", AS_PRINTED))
+    for kind in KINDS
+}
+CHARTS = {
+    "figure-7": Chart({**CKA, **DECIMALS}, {kind: {"model": kind} for kind in KINDS}, CKA_FORMS),
+    "figure-6": Chart({**SENTENCES, **TWO_MODELS, **DECIMALS, "share": True}, ROTATIONS, ROTATIONS_OF_TEST),
+    **{f"figure-5-{task}": Chart({**at, "share": True, "scale": 100}, STITCHINGS) for task, at in STITCHED.items()},
+    "figure-4": Chart({**WORDS, **DECIMALS}, LOOKED_UP, {"coverage of the test": COVERAGE}),
+}
 
 
 def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
@@ -537,11 +646,11 @@ def tables(results: Results) -> list[Table]:
     made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
     for name, chart in CHARTS.items():
-        shared = chart["shared"]
+        shared = chart.shared
         rows = {
             f"{pair}, {label}": {**at, **shared, **own}
             for pair, at in _pairs(results, shared["task"]).items()
-            for label, own in {**chart["curves"], **chart.get("table", {})}.items()
+            for label, own in {**chart.curves, **chart.table}.items()
         }
         told = CAPTIONS.table(name)
         made += grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
@@ -572,7 +681,7 @@ def figures(results: Results) -> list[Figure]:
     """All figures that can be made from the rows."""
     made = []
     for name, chart in CHARTS.items():
-        shared, lines = chart["shared"], chart["curves"]
+        shared, lines = chart.shared, chart.curves
         at = {**shared, "respelt": {"measure": AS_PRINTED}}
         pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == "en" else None
