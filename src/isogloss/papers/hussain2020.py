@@ -42,15 +42,32 @@ from isogloss.text.readers.parallel import read_corpus
 
 ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
 ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"
-FIXED = paper.read_fixed("hussain2020")
-PLANS: Mapping[str, str] = FIXED["plans"]
+# Plans with their names in tables, in the paper's order of test perplexity.
+PLANS = {
+    ALL: "all 12 layers",
+    GRADUAL: "gradual unfreezing",
+    LAST_6: "last 6 layers",
+    LAST_3: "last 3 layers",
+    LAST_1: "last layer",
+}
 NATIVE = "native"  # folder and name of the native model, if the reproduction pretrains it
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # drift's name for the batch of 16 sentences on which the paper measures distances
 PUBLISHED, CAPTIONS = read_published("hussain2020"), read_captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-DEFECTS = FIXED["defects"]  # deviations of the released code from the paper
+# Deviations of the released code from the paper that --legacy repeats, to show their effect, and the options of drift.
+DEFECTS: paper.Defects = {
+    "no-mask": ("no attention mask is given, so that padding is read as text", {"attend_padding": True}),
+    "two-batches": ("perplexity is read on the first 32 sentences of each text", {"read_first": 32}),
+    "redrawn": ("the masks of the validation texts are drawn anew at each reading", {"redraw_masks": True}),
+    "worst": ("the model with the worst reading is kept as the best", {"keep_worst": True}),
+    "by-position": (
+        "distances compare position with position, special tokens and padding among them",
+        {"by_position": True},
+    ),
+    "no-dropout": ("there is no dropout while the model trains", {"dropout": False}),
+}
 SHIFT, STRAY = "legacy_shift", "legacy_stray"  # effects of a defect on a curve
 
 
@@ -533,7 +550,7 @@ def _defect_table(results: Results) -> list[Table]:
         f"{condition.removeprefix('legacy:')}, {PLANS[each]}": {**how, "plan": each, "condition": condition}
         for each, condition in _conditions(results)
     }
-    notes = (f"{name}: {defect['words']}." for name, defect in DEFECTS.items())
+    notes = (f"{name}: {words}." for name, (words, _) in DEFECTS.items())
     return grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
 
 

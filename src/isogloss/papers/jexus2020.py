@@ -49,7 +49,12 @@ SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": Non
 MEAN_SCORES = {**SCORES, "task": "nli-mean"}  # with the head on the mean of all tokens
 AVERAGED = ("accuracy", "gap", "relative_gap")  # measures that are averaged over the other languages
 # Measures of the alignment of languages at a layer, from `map`, with their method.
-ALIGNMENT: Mapping[str, dict[str, Any]] = paper.read_fixed("jexus2020")["alignment"]
+ALIGNMENT: Mapping[str, dict[str, Any]] = {
+    "centred P@1": {"measure": "p@1", "method": "centred"},
+    "CSLS P@1": {"measure": "p@1", "method": "csls"},
+    "CKA": {"measure": "cka", "method": "debiased"},
+    "word agreement": {"measure": "word_agreement", "method": "centred"},
+}
 CORRELATIONS: tuple[Literal["spearman", "pearson"], ...] = ("spearman", "pearson")  # rank and linear correlation
 FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors if they are drawn on another machine

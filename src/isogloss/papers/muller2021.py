@@ -54,9 +54,19 @@ WINDOWS = 203  # sentences in four windows of 200, each shifted by one
 ICELANDIC = "is"  # half of its sentences are not parallel to the others, so it is tested but not compared
 # The pretraining languages of models that were not pretrained on all tested languages.
 KNOWN: Mapping[str, Sequence[str]] = {"mini": ("en", "nl", "de", "fr", "es", "ru", "zh")}
-DEFECTS = paper.read_fixed("muller2021")[
-    "defects"
-]  # deviations of the released code's comparison of languages from the paper
+# Deviations of the released code that --legacy repeats when languages are compared, and the options of transfer.
+DEFECTS: paper.Defects = {
+    "windows": (
+        "the four batches are sentences i to i + size for i = 0 to 3, almost the same ones",
+        {"cka_shifted": True},
+    ),
+    "batch-25": ("a batch has 25 sentences", {"cka_batch": 25}),
+    "batch-200": ("a batch has 200 sentences", {"cka_batch": 200}),
+    "specials": (
+        "special tokens are written into the text and added again, and one on each side stays in the mean",
+        {"cka_specials": True},
+    ),
+}
 
 
 # ------------------------------------------------------------------------------------------------ the jobs
@@ -76,7 +86,7 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
         for language in dict.fromkeys((*scale.trained_on, *scale.named_in))
         if language not in scale.parallel
     ]
-    repeated = [defect["words"] for name, defect in DEFECTS.items() if name in condition]
+    repeated = [words for name, (words, _) in DEFECTS.items() if name in condition]
     notes += [f"CKA as the original took it: {words}" for words in repeated]
     shared = {
         "plans": ",".join(ALL_PLANS if scale.torch else PLANS),

@@ -70,7 +70,19 @@ class Variant:
     frozen: int = -1
 
 
-VARIANTS = {name: Variant(**line) for name, line in paper.read_fixed("wu2020")["variants"].items()}
+EMBEDDINGS = {"separate": "embeddings"}
+VARIANTS = {
+    DEFAULT: Variant(apart=False),
+    CRAWL: Variant(packed=".crawl", apart=False),
+    "No anchors": Variant({"anchors": "none"}, {"anchors": "none"}, ".none"),
+    "Default anchors": Variant({"vocabularies": "separate"}, {"vocabularies": "separate"}, ".separate"),
+    "Extra anchors": Variant({"anchors": "extra"}, {"anchors": "extra"}, ".extra", apart=False),
+    OWN_EMBEDDINGS: Variant(EMBEDDINGS, EMBEDDINGS, ".own", frozen=0),
+    "Sep L1-3": Variant({"separate": "1-3"}, frozen=3),
+    "Sep L1-6": Variant({"separate": "1-6"}, frozen=6),
+    "Sep Emb + L1-3": Variant({"separate": "embeddings+1-3"}, EMBEDDINGS, ".own", frozen=3),
+    "Sep Emb + L1-6": Variant({"separate": "embeddings+1-6"}, EMBEDDINGS, ".own", frozen=6),
+}
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
