@@ -23,7 +23,6 @@ from isogloss.measures.statistics import (
     Floats,
     Interval,
     Seeds,
-    band,
     mean_over_seeds,
     paired_differences,
 )
@@ -107,10 +106,11 @@ class Curves:
             look: Further fields of `Line`.
         """
         shown = self.steps <= until
-        mean = band(self.values[:, shown], scale="log" if log else "linear")
-        sides = [np.clip(side, 0.0, 1.0) if share else side for side in (mean.low, mean.high)]
-        ends = [(scale * side).tolist() for side in sides] if len(self.seeds) >= LEAST else []
-        return Line(label, self.steps[shown].tolist(), (scale * mean.mean).tolist(), *ends, **look)
+        means = [over_seeds(column, log=log) for column in self.values[:, shown].T]
+        means = [mean.clipped() for mean in means] if share else means
+        value, low, high = ([scale * getattr(mean, end) for mean in means] for end in ("value", "low", "high"))
+        ends = (low, high) if len(self.seeds) >= LEAST else ()
+        return Line(label, self.steps[shown].tolist(), value, *ends, **look)
 
 
 def curves_of(points: Mapping[int, Seeds]) -> Curves | None:
