@@ -13,13 +13,14 @@ from scipy import stats
 
 import isogloss as ig
 from isogloss.figure import as_text
+from isogloss.measures.statistics import correlation
 from isogloss.papers import wu2020 as paper
 from isogloss.papers.claims import Claim, above, judge, over_pairs
 from isogloss.papers.data_sets import first_bytes
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
 from isogloss.papers.results import Results, mean_over
 from isogloss.runs import read_facts, read_rows
-from isogloss.runs.table import frame, mean_rows, records, row
+from isogloss.runs.table import frame, mean_rows, row
 from isogloss.text.readers.lines import read_lines
 from tiny_commands import command_line, parse
 from tiny_reproduction import HELD, changed
@@ -49,17 +50,23 @@ def made(seeds=3, gaps=GAPS, random=0.3, falls=0.03, found=0.8, lower=0.05, midd
         for kind, level in (("bilingual", 0.6 + gap), ("monolingual", 0.6), ("random", random)):
             for seed in range(seeds if target in ("fr", "en2") else 1):
                 at = {"task": "cka", "model": kind, "source": "en", "target": target, "unit": "sentence", "seed": seed}
+                alike, hits = [], []
                 for layer in LAYERS:
                     value = level - falls * layer + wobble(target, kind, seed)
+                    alike.append(value)
                     for form in ("cka", "cka_biased", "cka_uncentred"):
                         ends = {"low": value - 0.01, "high": value + 0.01, "floor": 0.0, "n": 1000}
                         rows.append(row(form, value, layer=layer, data="train", **ends, **at))
                     if target != "en2" and kind != "random":
                         right = found - lower * layer + wobble(target, seed)
+                        hits.append(right)
                         where = {**at, "task": "retrieval", "data": "tatoeba", "layer": layer, **ROTATED}
                         rows.append(
                             row("p@1", right, low=right - 0.03, high=right + 0.03, floor=0.001, n=1000, **where)
                         )
+                if hits:
+                    related = correlation(alike, hits, kind="pearson")
+                    rows.append(row("cka_retrieval", related, **{**at, "unit": "pearson"}))
     for task, measure in (("ner", "span_f1"), ("parsing", "las")):
         for target in TARGETS:
             for layer in LAYERS:
@@ -108,7 +115,6 @@ def made(seeds=3, gaps=GAPS, random=0.3, falls=0.03, found=0.8, lower=0.05, midd
                     value = 0.6 + loss + wobble(task, target, variant, seed)
                     rows.append(row(measure, value, target=target, data="d", seed=seed, n=500, floor=0.3, **at))
     rows += mean_over([entry for entry in rows if entry["measure"] in paper.FORMS], "layer")
-    rows += paper.relation_rows(rows)
     return frame([*rows, *mean_rows(rows)])
 
 
@@ -306,26 +312,10 @@ def test_layers_and_vocabulary_are_compared_in_the_same_languages():
     assert in_french and f"by {in_french} [" in part and part.endswith(f"; fr {in_french})")
 
 
-def test_the_correlation_is_pearsons_over_layers():
+def test_without_a_correlation_the_reason_is_said():
     rows = made()
-    one = rows[
-        (rows.measure == "cka_retrieval") & (rows.target == "ru") & (rows.model == "monolingual") & rows.seed.notna()
-    ]
-    at = (rows.target == "ru") & (rows.model == "monolingual") & rows.layer.notna() & rows.seed.notna()
-    x = rows[at & (rows.measure == "cka")].sort_values("layer").value
-    y = rows[at & (rows.measure == "p@1") & (rows.task == "retrieval")].sort_values("layer").value
-    assert one.value.item() == pytest.approx(stats.pearsonr(x, y).statistic) and one.n.item() == 9
-
-
-@pytest.mark.parametrize(("layers", "count"), [((0, 8), 0), ((0, 4, 8), 1)])
-def test_two_layers_have_no_correlation_since_a_line_goes_through_any_two_points(layers, count):
-    rows = [entry for entry in records(made(seeds=1)) if entry["target"] == "fr" and entry["measure"] in ("cka", "p@1")]
-    few = [entry for entry in rows if entry.get("layer") in layers and entry.get("model") == "monolingual"]
-    related = list(paper.relation_rows([entry for entry in few if "seed" in entry]))
-    assert len(related) == count and not any("low" in entry for entry in related)  # no interval before four layers
-    finding = next(each for each in findings(frame([*few, *related])) if each.name == "similarity and retrieval")
-    assert HELD[finding.verdict] is None and "[" not in finding.measured
-    assert ("fewer than three layers" in finding.measured) is not bool(count)
+    words = measured(rows[rows.measure != "cka_retrieval"], "similarity and retrieval")
+    assert words == "no correlation: every layer finds as many, or there are fewer than three layers"
 
 
 def test_tables_have_published_values_beside_measured_ones():
@@ -582,6 +572,9 @@ def test_rows_are_those_of_the_jobs(reproduced):
         assert ours.value.tolist() == mine.value.tolist() and ours.floor.tolist() == mine.floor.tolist()
         assert here[here.layer.isna()].value.item() == pytest.approx(mine.value.mean())
         assert len(ours) == 9
+        related = job[(job.measure == "cka_retrieval") & (job.condition == paper.ROTATION) & (job.method == "cosine")]
+        ours = table[(table.measure == "cka_retrieval") & (table.model == kind) & (table.seed == 0)]
+        assert ours.value.tolist() == related.value.tolist()  # none if every layer finds as many
     job = read_rows(folder / "jobs" / "stitch-qab-bilingual-ner")
     mine = job[(job.measure == "span_f1") & (job.target == "qab") & job.seed.notna() & (job.layer == 4)]
     ours = table[(table.task == "stitch ner") & (table.model == "bilingual") & (table.layer == 4) & table.seed.notna()]

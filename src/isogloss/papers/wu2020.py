@@ -28,7 +28,7 @@ from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, mean_o
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, mean_rows, row
+from isogloss.runs.table import mean_rows
 from isogloss.text.catalog import find_lexicon
 from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import paragraphs, read_lines
@@ -358,7 +358,6 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     """
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
     rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
-    rows += relation_rows(rows)
     run.append(map(PUBLISHED.beside, rows))
     run.append(mean_rows(rows))
 
@@ -380,6 +379,8 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         similar = similar[similar["condition"] == text]
         yield from moved(similar, ("source", "target", "layer"), task="cka", data=text, **own)
         yield from moved(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
+        related = table[(measures == RELATION) & (table["condition"] == ROTATION) & (table["method"] == "cosine")]
+        yield from moved(related, ("source", "target"), task="cka", **{**own, "unit": "pearson"})
     elif part == "lexicon":
         words = table[measures.isin(("p@1", "coverage"))]
         for entry in moved(words, (*RETRIEVED, "unit", "model"), task=part):
@@ -399,30 +400,14 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
             yield {**entry, **own, "condition": at["condition"]}
 
 
-def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Rows with the correlation, over layers, of CKA and retrieval after a rotation.
-
-    It is Pearson's correlation of debiased CKA and P@1 for each pair of languages, kind of models and seed; n is the
-    number of layers, at least three.
-    """
-    results = Results(frame(rows))
-    for target in results.targets(task="retrieval"):
-        for kind in (BILINGUAL, MONOLINGUAL):
-            for seed, (similar, right) in layer_by_layer(results, target, kind).items():
-                both = correlation(similar, right, kind="pearson") if len(similar) >= LEAST else None
-                if both and np.isfinite(both.value):
-                    own = {"task": "cka", "model": kind, "source": results.source, "target": target, "seed": seed}
-                    yield row(RELATION, both, unit="pearson", **own)
-
-
-def layer_by_layer(results: Results, target: str, kind: str) -> dict[int, list[list[float]]]:
-    """CKA and P@1 after a rotation by layer and seed, at the layers that have both."""
-    similar, right = (_curves(results, target, **at, model=kind) for at in (CKA, SENTENCES))
-    if similar is None or right is None:
-        return {}
+def _cka_and_retrieval(results: Results, target: str) -> Line | None:
+    """A circle for every layer: P@1 after a rotation between two models over CKA, means over seeds."""
+    similar, right = (_curves(results, target, **at, **TWO_MODELS) for at in (CKA, SENTENCES))
+    if not similar or not right:
+        return None
     layers = sorted({*similar.steps} & {*right.steps})
-    seeds = sorted({*similar.seeds} & {*right.seeds}) if layers else []
-    return {seed: [[curves.at(layer)[seed] for layer in layers] for curves in (similar, right)] for seed in seeds}
+    x, y = ([over_seeds(curve.at(layer)).value for layer in layers] for curve in (similar, right))
+    return Line(target, x, y, dots=True)
 
 
 def _curves(results: Results, target: str, **at: Any) -> Curves | None:
@@ -698,11 +683,10 @@ def figures(results: Results) -> list[Figure]:
         pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == "en" else None
         made += CAPTIONS.figure(name, panels(results, pairs, lines, floor=name == "figure-6", known=known))
-        if name == "figure-6":  # add a circle for every layer of each pair of languages, averaged over seeds
-            both = {code: layer_by_layer(results, code, MONOLINGUAL) for code in results.targets(task="retrieval")}
-            means = {code: np.mean(list(seeds.values()), axis=0).tolist() for code, seeds in both.items() if seeds}
-            dots = [Line(target, similar, right, dots=True) for target, (similar, right) in means.items()]
-            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", dots)] if dots else [])
+        if name == "figure-6":
+            dots = [_cka_and_retrieval(results, code) for code in results.targets(task="retrieval")]
+            shown = [line for line in dots if line and line.steps]
+            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", shown)] if shown else [])
     variants = {variant: {"condition": variant} for variant in VARIANTS}
     return made + CAPTIONS.figure("curves", panels(results, _curve_tasks(results), variants, over="step"))
 
