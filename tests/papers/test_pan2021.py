@@ -15,9 +15,9 @@ from isogloss.papers.claims import judge
 from isogloss.papers.data_sets import choose_pairs
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
-from isogloss.papers.results import OTHERS, Results, changes, less, mean_over
+from isogloss.papers.results import Results, changes, less, mean_over
 from isogloss.runs import read_facts, read_rows
-from isogloss.runs.table import frame, row
+from isogloss.runs.table import OTHERS, frame, row
 from isogloss.text.corpora import letters
 from isogloss.text.readers.examples import read_pairs, read_questions
 from isogloss.text.readers.parallel import find_pairs

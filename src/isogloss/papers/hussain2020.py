@@ -28,13 +28,13 @@ from isogloss.measures.statistics import Floats, Seeds, mean_over_seeds
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, above, below, differs, needed
 from isogloss.papers.data_sets import as_lines, find_file, lowest_hashed
-from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, less, over_seeds
 from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, seeds_note
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
+from isogloss.runs.table import OTHERS, START, UNTUNED, Row, frame, records, row
 from isogloss.text.corpora import Corpus
 from isogloss.text.languages import short_name
 from isogloss.text.readers.lines import read_lines

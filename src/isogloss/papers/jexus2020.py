@@ -31,11 +31,11 @@ from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, above, below, needed
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
-from isogloss.papers.results import LEAST, OTHERS, Curves, Results, final, less, mean_over, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, final, less, mean_over, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, mean_rows, records, row
+from isogloss.runs.table import ORACLE, OTHERS, Row, frame, mean_rows, records, row
 from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
@@ -337,7 +337,7 @@ def tables(results: Results) -> list[Table]:
     made = grid(results, points, columns, **words, known=PUBLISHED)
     rows = {point: {**at, **MEAN_SCORES} for point, at in points.items()}
     made += grid(results, rows, columns, **CAPTIONS.table("table-1-mean"))
-    rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
+    rows = {point: {**at, "selection": ORACLE} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
     made += grid(results, rows, others, **CAPTIONS.table("table-2"))
     codes = results.distinct("target", measure=list(CORRELATIONS))

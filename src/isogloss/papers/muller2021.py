@@ -26,11 +26,11 @@ from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, NotMeasured, above, below, needed
 from isogloss.papers.data_sets import cut_file, find_file, parallel_table, task_file
-from isogloss.papers.results import OTHERS, Curves, Results, by_seed, changes, curves_of, less, mean_over, over_seeds
+from isogloss.papers.results import Curves, Results, by_seed, changes, curves_of, less, mean_over, over_seeds
 from isogloss.papers.tables import bands_note, grid, panels, read_captions
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, UNTUNED, Row, frame, mean_rows, records, row
+from isogloss.runs.table import OTHERS, START, UNTUNED, Row, frame, mean_rows, records, row
 from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Muller, Elazar, Sagot & Seddah (2021), First align, then predict"

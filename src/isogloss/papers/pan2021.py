@@ -30,11 +30,11 @@ from isogloss.measures.statistics import Seeds
 from isogloss.papers import data_sets, paper
 from isogloss.papers.claims import Claim, Comparison, Contrast, above, below
 from isogloss.papers.jexus2020 import DUTCH
-from isogloss.papers.results import OTHERS, Results, by_seed, changes, final, less, mean_over, moved, over_seeds
+from isogloss.papers.results import Results, by_seed, changes, final, less, mean_over, moved, over_seeds
 from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import key, mean_rows, records
+from isogloss.runs.table import OTHERS, POOLED, key, mean_rows, records
 from isogloss.text.catalog import find_lexicon
 from isogloss.text.corpora import letters
 from isogloss.text.readers.conll import read_treebank
@@ -307,7 +307,7 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
                 scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
         elif job.recipe == "align":  # perplexity of each language before the first update and after the last
             # `all` is skipped: in the pooled perplexity, languages with more tokens have more weight.
-            table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
+            table = table[(table["measure"] == "perplexity") & (table["target"] != POOLED)]
             for step, plan in ((0, BEFORE), (table["step"].max(), at["alignment"])):
                 own |= {**seeded, "data": "evaluate", "plan": plan}
                 perplexities += moved(table[table["step"] == step], ("target", "unit"), **own)

@@ -26,11 +26,10 @@ from isogloss.measures.statistics import (
     mean_over_seeds,
     paired_differences,
 )
-from isogloss.runs.table import KEY, Row, is_given, records, row
+from isogloss.runs.table import KEY, OTHERS, Row, is_given, records, row
 from isogloss.seeds import seed_of
 
 LEAST = 3  # minimum number of seeds for an interval
-OTHERS = "others"  # the target of a mean over all languages but the source
 ALONE = -1  # the seed of rows without one, such as those of a model before training
 
 Coordinates = Mapping[str, Any]

@@ -15,8 +15,8 @@ from typing import Any
 
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, span
 from isogloss.measures.statistics import Interval
-from isogloss.papers.results import ALONE, LEAST, OTHERS, Coordinates, Results, no_interval, over_seeds
-from isogloss.runs.table import KEY, Row, is_given
+from isogloss.papers.results import ALONE, LEAST, Coordinates, Results, no_interval, over_seeds
+from isogloss.runs.table import KEY, OTHERS, Row, is_given
 from isogloss.text.languages import short_name
 
 EXACT = ("condition", "selection", "method")  # a number without one of these matches only rows without it

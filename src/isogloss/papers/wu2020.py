@@ -24,11 +24,11 @@ from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, Seeds, correlation
 from isogloss.papers import data_sets, paper
 from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, over_pairs
-from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, mean_over, moved, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, less, mean_over, moved, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import mean_rows
+from isogloss.runs.table import OTHERS, POOLED, mean_rows
 from isogloss.text.catalog import find_lexicon
 from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import paragraphs, read_lines
@@ -367,7 +367,7 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     at, table = job.coordinates, read_rows(job.folder)
     part, measures = at["part"], table["measure"]
     if part == "pretrain":
-        rows = table[(measures == "perplexity") & (table["target"] != "all")]
+        rows = table[(measures == "perplexity") & (table["target"] != POOLED)]
         kind = BILINGUAL if "-" in at["model"] else MONOLINGUAL
         own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"], "task": part, "model": kind}
         own |= {"step": at["updates"]} if "updates" in at else {}
@@ -394,7 +394,7 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         yield from moved(main, names, task=f"stitch {at['task']}", model=at["kind"])
     else:
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & table["step"].isna()]
-        for entry in moved(main[main["target"] != "others"], ("data", "source", "target", "seed")):
+        for entry in moved(main[main["target"] != OTHERS], ("data", "source", "target", "seed")):
             own = {"task": f"table-1 {at['task']}", "model": f"{entry['source']}-{at['target']}"}
             own |= {"task": f"{CURVE} {at['task']}", "step": at["updates"]} if part == CURVE else {}
             yield {**entry, **own, "condition": at["condition"]}
