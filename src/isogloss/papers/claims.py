@@ -168,6 +168,14 @@ class Comparison:
             words, beside = "{}", ""
 
 
+def chance_contrast(words: str, results: Results, **at: Any) -> Iterator[Contrast]:
+    """The contrast of a score with its chance level, if every seed has both; `{}` in the words is the mean score."""
+    scores, floors = (results.values(column, **at) for column in ("value", "floor"))
+    if scores and set(scores) <= set(floors):
+        mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
+        yield Contrast(f"{words.format(mean)}, {{}} above chance ({chance})", less(scores, floors), form=signed)
+
+
 def over_pairs(words: str, values: Sequence[float], seeds: Sequence[Seeds], test: Test, bound: float = 0.0) -> Contrast:
     """The contrast of a mean over pairs of languages, with an interval over pairs and seeds together.
 

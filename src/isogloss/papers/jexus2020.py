@@ -29,7 +29,7 @@ import numpy as np
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed, span
 from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
-from isogloss.papers.claims import Claim, Contrast, above, below, needed
+from isogloss.papers.claims import Claim, Contrast, above, below, chance_contrast, needed
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
 from isogloss.papers.results import LEAST, Curves, Results, final, less, mean_over, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published, target_title
@@ -240,11 +240,8 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     """What is learned in one language carries over to the others: accuracy there is above chance."""
     first = "the mean over N in "
     for language in _languages(results)[1:]:
-        scores, floors = (results.values(column, **SCORES, target=language) for column in ("value", "floor"))
-        if scores:
-            mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
-            words = f"{first}{target_title(language)} {mean}, {{}} above chance ({chance})"
-            yield Contrast(words, less(scores, floors), form=signed)
+        for contrast in chance_contrast(f"{first}{target_title(language)} {{}}", results, **SCORES, target=language):
+            yield contrast
             first = ""
 
 

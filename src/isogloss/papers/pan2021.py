@@ -28,7 +28,7 @@ from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
 from isogloss.papers import data_sets, paper
-from isogloss.papers.claims import Claim, Comparison, Contrast, above, below
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, chance_contrast
 from isogloss.papers.jexus2020 import DUTCH
 from isogloss.papers.results import Results, by_seed, changes, final, less, mean_over, moved, over_seeds
 from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, target_title
@@ -410,12 +410,7 @@ XNLI_SCORES = {**ACCURACY, "data": "xnli"}
 def _above_chance(results: Results) -> Iterator[Contrast]:
     """(Not the paper's.) What is learned in one language carries over, before and after: accuracy is above chance."""
     for name in (BEFORE, BOTH):
-        at: dict[str, Any] = {**XNLI_SCORES, "plan": name, "target": OTHERS}
-        scores, floors = (results.values(column, **at) for column in ("value", "floor"))
-        if scores and set(scores) <= set(floors):
-            mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
-            words = f"{titled(name)} {mean} on XNLI, {{}} above chance ({chance})"
-            yield Contrast(words, less(scores, floors), form=signed)
+        yield from chance_contrast(f"{titled(name)} {{}} on XNLI", results, **XNLI_SCORES, plan=name, target=OTHERS)
 
 
 def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
