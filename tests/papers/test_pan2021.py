@@ -15,7 +15,7 @@ from isogloss.papers.claims import judge
 from isogloss.papers.data_sets import choose_pairs
 from isogloss.papers.pan2021 import PUBLISHED, RISE, SCALES
 from isogloss.papers.paper import Request, find, join_jobs, outline_lines, selected
-from isogloss.papers.results import Results, changes, less, mean_over
+from isogloss.papers.results import Results, changes, differences, mean_over
 from isogloss.runs import read_facts, read_rows
 from isogloss.runs.table import OTHERS, frame, row
 from isogloss.text.corpora import letters
@@ -296,7 +296,7 @@ def test_words_have_the_numbers_and_intervals_are_those_of_scipy():
     told = {one.name: one.measured for one in PAPER.findings(Results(rows))}
     found = Results(rows)
     score = {"measure": "accuracy", "data": "xnli", "target": "others", "condition": None}
-    change = np.array(list(less(*(found.values(**score, plan=plan) for plan in ("both", "before"))).values()))
+    change = np.array(list(differences(*(found.values(**score, plan=plan) for plan in ("both", "before"))).values()))
     low, high = stats.t.interval(0.95, 2, change.mean(), stats.sem(change))
     assert f"{100 * change.mean():+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]" in told["zero-shot rises"]
     here = rows[

@@ -17,7 +17,7 @@ import numpy as np
 
 from isogloss.figure import percent, signed
 from isogloss.measures.statistics import Estimate, Interval, Seeds, holm_confidences, t_quantile, two_way_mean
-from isogloss.papers.results import LEAST, Results, Values, by_seed, less, no_interval, over_seeds
+from isogloss.papers.results import LEAST, Results, Values, by_seed, differences, no_interval, over_seeds
 
 T = TypeVar("T")
 decimals = "{:.3f}".format
@@ -148,11 +148,12 @@ class Comparison:
         for target in results.targets(**self.at):
             at = {**self.at, "source": results.source, "target": target}
             both = [results.values(**at, **own) for own in (self.first, self.second)]
-            sides |= {target: both} if less(*both) else {}
+            sides |= {target: both} if differences(*both) else {}
         if not sides:
             return
         # These means include seeds that only one side has.
         means = {target: [over_seeds(seeds).value for seeds in both] for target, both in sides.items()}
+        seeds = [differences(*both) for both in sides.values()]
         apart = {target: first - second for target, (first, second) in means.items()}
         level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
         levels = " less ".join(level(value) for value in np.mean(list(means.values()), axis=0))
@@ -160,9 +161,8 @@ class Comparison:
         words = f"{self.words} by {{}}"
         for what in self.over:
             if what == "seeds":
-                yield Contrast(words + beside, by_seed(less(*both) for both in sides.values()), self.test, form=signs)
+                yield Contrast(words + beside, by_seed(seeds), self.test, form=signs)
             elif len(apart) >= LEAST or what == self.over[0]:
-                seeds = [less(*both) for both in sides.values()]
                 each = over_pairs(words, list(apart.values()), seeds, self.test)
                 yield replace(each, words=each.words + beside, form=signs)
             words, beside = "{}", ""
@@ -173,7 +173,7 @@ def chance_contrast(words: str, results: Results, **at: Any) -> Iterator[Contras
     scores, floors = (results.values(column, **at) for column in ("value", "floor"))
     if scores and set(scores) <= set(floors):
         mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
-        yield Contrast(f"{words.format(mean)}, {{}} above chance ({chance})", less(scores, floors), form=signed)
+        yield Contrast(f"{words.format(mean)}, {{}} above chance ({chance})", differences(scores, floors), form=signed)
 
 
 def over_pairs(words: str, values: Sequence[float], seeds: Sequence[Seeds], test: Test, bound: float = 0.0) -> Contrast:
@@ -310,12 +310,12 @@ def judging(results: Results) -> str:
     """A few sentences on how findings on these results are judged."""
     told = (
         "Brackets of findings hold 95% intervals over seeds and test items together, unless they say otherwise, "
-        "corrected by Holm where a finding rests on several. It is held where every interval lies on its side, not "
-        "held where one lies on the other, and open where one reaches over."
+        "with Holm's correction if a finding has several intervals. A finding is held if every interval is on the "
+        "claimed side of its bound, not held if one is on the other side, and open if one includes the bound."
     )
     if not any(results.cells("parts")):
         told += (
-            " These rows do not tell which items were hard, so that what is compared counts as if it had been read on "
-            "other items: its intervals are too wide."
+            " These rows do not have the values without parts of the test items, so compared values are treated as if "
+            "they were measured on different items, which makes the intervals too wide."
         )
     return told

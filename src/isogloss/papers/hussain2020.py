@@ -28,7 +28,7 @@ from isogloss.measures.statistics import Floats, Seeds, mean_over_seeds
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, above, below, differs, needed
 from isogloss.papers.data_sets import as_lines, find_file, lowest_hashed
-from isogloss.papers.results import LEAST, Curves, Results, less, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, differences, over_seeds
 from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, seeds_note
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
@@ -361,7 +361,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     def contrasts(results: Results) -> Iterator[Contrast]:
         words = "test perplexities as ratios, "
         for lower, higher in pairs:
-            ratios = less(_test(results, higher), _test(results, lower), log=True)
+            ratios = differences(_test(results, higher), _test(results, lower), log=True)
             needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
             yield Contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
             words = ""

@@ -31,7 +31,7 @@ from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, above, below, chance_contrast, needed
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
-from isogloss.papers.results import LEAST, Curves, Results, final, less, mean_over, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, differences, final, mean_over, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
@@ -268,7 +268,7 @@ def best(results: Results) -> Iterator[Contrast]:
     for point in points:
         if point not in near:
             other = "nothing frozen" if point == NOTHING_FROZEN else f"N = {point}"
-            yield Contrast(f"{words}{other} {{}}", less(curves.at(*near), curves.at(point)), form=signed)
+            yield Contrast(f"{words}{other} {{}}", differences(curves.at(*near), curves.at(point)), form=signed)
             words = ""
 
 

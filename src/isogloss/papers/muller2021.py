@@ -26,7 +26,7 @@ from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, NotMeasured, above, below, needed
 from isogloss.papers.data_sets import cut_file, find_file, parallel_table, task_file
-from isogloss.papers.results import Curves, Results, by_seed, changes, curves_of, less, mean_over, over_seeds
+from isogloss.papers.results import Curves, Results, by_seed, changes, curves_of, differences, mean_over, over_seeds
 from isogloss.papers.tables import bands_note, grid, panels, read_captions
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
@@ -106,7 +106,7 @@ def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
             jobs.append(request.job("transfer", name, model, options, task=task, source=source, seed=seed))
     conditions = (
         f"{called}, parsing and POS from {', '.join(scale.trained_on)} (UD), NER "
-        f"from {', '.join(scale.named_in)} (WikiAnn), the reference and {len(PAIRS)} pairs of layers that begin anew"
+        f"from {', '.join(scale.named_in)} (WikiAnn), the reference and {len(PAIRS)} pairs of reinitialised layers"
     )
     return paper.Outline(
         conditions,
@@ -330,7 +330,7 @@ def above_chance(results: Results, task: str) -> Iterator[Contrast]:
             scores, floors = (results.values(column, **test, plan=REFERENCE) for column in ("value", "floor"))
             known = test["target"] != source and (languages is None or test["target"] in languages)
             if known and scores and set(scores) <= set(floors):
-                margins[source, test["target"]] = less(scores, floors)
+                margins[source, test["target"]] = differences(scores, floors)
     needed(margins, "there is no chance score")
     means = {pair: over_seeds(margin).value for pair, margin in margins.items()}
     words = f"points above it, the least of {len(margins)} "
@@ -342,7 +342,7 @@ def above_chance(results: Results, task: str) -> Iterator[Contrast]:
 
 @task_claim("first pair", NOT_ALL_PAIRS)
 def first_pair(results: Results, task: str) -> Iterator[Contrast]:
-    """On other languages, the loss is largest when layers 1 and 2 begin anew."""
+    """On other languages, the loss is largest when layers 1 and 2 are reinitialised."""
     losses, means = _losses(results, task)
     words = f"{signed(means[0])} points with layers 1-2; less that "
     for plan, other, mean in zip(PAIRS[1:], losses[:, 1:].T, means[1:], strict=True):
@@ -360,7 +360,7 @@ def depth(results: Results, task: str) -> Iterator[Contrast]:
 
 @task_claim("source", NOT_ALL_PAIRS)
 def small_at_home(results: Results, task: str) -> Iterator[Contrast]:
-    """In the source language the loss is small, whichever pair begins anew."""
+    """In the source language the loss is small, whichever pair is reinitialised."""
     words = f"points (small: down to {signed(-SMALL)}) with "
     for plan, loss in zip(PAIRS, _losses(results, task, home=True)[0].T, strict=True):
         yield Contrast(f"{words}{PLANS[plan]} {{}}", loss, above, -SMALL, form=signed)
@@ -369,7 +369,7 @@ def small_at_home(results: Results, task: str) -> Iterator[Contrast]:
 
 @task_claim("upper layers", NOT_ALL_PAIRS)
 def upper_layers(results: Results, task: str) -> Iterator[Contrast]:
-    """Layers 9 to 12 can begin anew and other languages lose nothing beyond noise."""
+    """Layers 9 to 12 can be reinitialised and other languages lose nothing beyond noise."""
     words = f"points (free: above {signed(-FREE)}) with "
     for plan, loss in list(zip(PAIRS, _losses(results, task)[0].T, strict=True))[-2:]:
         yield Contrast(f"{words}{PLANS[plan]} {{}}", loss, above, -FREE, form=signed)
@@ -382,7 +382,7 @@ def unchanged(results: Results, task: str) -> Iterator[Contrast]:
     curves = needed(results.curves("layer", task=task, plan=REFERENCE, **MOVED), "there is no curve")
     low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (LOWER, UPPER))
     yield Contrast(f"CKA with the start {{}} in layers 1 to 4 (as it is: above {SAME})", low, above, SAME)
-    yield Contrast(f"{over_seeds(high).value:.3f} in 9 to 12, which is less by {{}}", less(low, high))
+    yield Contrast(f"{over_seeds(high).value:.3f} in 9 to 12, which is less by {{}}", differences(low, high))
 
 
 @task_claim("middle", "languages were not compared with the source")
@@ -392,10 +392,10 @@ def middle(results: Results, task: str) -> Iterator[Contrast]:
     curves = needed(after, "there is no curve")
     most, low, high = (needed(curves.at(*layers), "not all layers were compared") for layers in (MIDDLE, BOTTOM, TOP))
     words = f"CKA of source and target {over_seeds(most).value:.3f} in layers 4 to 8, above layers 0 to 2 by {{}}"
-    yield Contrast(words, less(most, low))
+    yield Contrast(words, differences(most, low))
     words = f"above 11 and 12 by {{}}, highest at layer {curves.peak}"
     words += f", before training at layer {before.peak}" if before is not None else ""
-    yield Contrast(words, less(most, high))
+    yield Contrast(words, differences(most, high))
 
 
 @task_claim("gap and similarity", "too few targets were compared")
@@ -461,7 +461,8 @@ def figures(results: Results) -> list[Figure]:
             "chance, as published": {**as_published, "column": "floor"},
         },
         "figure-2": {
-            PLANS[plan] if plan == REFERENCE else f"anew {PLANS[plan]}": {**MOVED, "plan": plan} for plan in SHOWN
+            PLANS[plan] if plan == REFERENCE else f"{PLANS[plan]} reinitialised": {**MOVED, "plan": plan}
+            for plan in SHOWN
         },
     }
     titles = {NAMES[task]: {"task": task} for task in tasks}

@@ -30,7 +30,7 @@ from isogloss.measures.statistics import Seeds
 from isogloss.papers import data_sets, paper
 from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, chance_contrast
 from isogloss.papers.jexus2020 import DUTCH
-from isogloss.papers.results import Results, by_seed, changes, final, less, mean_over, moved, over_seeds
+from isogloss.papers.results import Results, by_seed, changes, differences, final, mean_over, over_seeds, rows_at
 from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
@@ -310,12 +310,12 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
             table = table[(table["measure"] == "perplexity") & (table["target"] != POOLED)]
             for step, plan in ((0, BEFORE), (table["step"].max(), at["alignment"])):
                 own |= {**seeded, "data": "evaluate", "plan": plan}
-                perplexities += moved(table[table["step"] == step], ("target", "unit"), **own)
+                perplexities += rows_at(table[table["step"] == step], ("target", "unit"), **own)
         else:  # centred retrieval and debiased CKA of sentences at every layer; the model as it was has no seed
             own |= {"task": "align"} | ({} if own["plan"] == BEFORE else seeded)
             wanted = (table["measure"] + " " + table["method"]).isin(("p@1 centred", "cka debiased"))
             wanted &= (table["unit"] == "sentence") & table["layer"].notna()
-            for entry in moved(table[wanted], ("layer", "source", "target", "unit", "data"), **own):
+            for entry in rows_at(table[wanted], ("layer", "source", "target", "unit", "data"), **own):
                 maps.append({**entry, "data": str(entry["data"]).partition(".")[0]})
     others = [entry for entry in scores if entry["target"] != entry["source"]]
     scores += list(mean_over(others, "target", target=OTHERS))
@@ -417,7 +417,7 @@ def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
     """Zero-shot XNLI of both losses less that of others, which should be above 0; retrieval is added to the words."""
     for other in others:
         words = f"zero-shot XNLI of both losses above {titled(other)}"
-        beside = less(_at_best(results, BOTH), _at_best(results, other))
+        beside = differences(_at_best(results, BOTH), _at_best(results, other))
         tatoeba = f"; Tatoeba P@1 {over_seeds(beside).say(signed)}" if beside else ""
         for each in Comparison(words, XNLI_SCORES, {"plan": BOTH}, {"plan": other})(results):
             yield replace(each, words=f"{each.words}{tatoeba}")
@@ -573,7 +573,7 @@ def _overview(results: Results) -> list[Table]:
 
 def _moved(read: Callable[[str], Seeds], name: str) -> str:
     """The text of a cell: a mean value of an alignment and, in brackets, its difference from before."""
-    change = {} if name == BEFORE else less(read(name), read(BEFORE))
+    change = {} if name == BEFORE else differences(read(name), read(BEFORE))
     return _mean(read(name), percent) + (f" ({_mean(change, signed)})" if change else "")
 
 

@@ -24,7 +24,7 @@ from isogloss.figure import Figure, Line, Panel, Table, number, signed
 from isogloss.measures.statistics import Estimate, Interval, Seeds, correlation
 from isogloss.papers import data_sets, paper
 from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, over_pairs
-from isogloss.papers.results import LEAST, Curves, Results, less, mean_over, moved, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, differences, mean_over, over_seeds, rows_at
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
@@ -371,19 +371,19 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
         kind = BILINGUAL if "-" in at["model"] else MONOLINGUAL
         own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"], "task": part, "model": kind}
         own |= {"step": at["updates"]} if "updates" in at else {}
-        yield from moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
+        yield from rows_at(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
     elif part == "rotate":  # CKA on the training text, or on all text if there is no training text
         similar = table[measures.isin(FORMS)]
         text = "train" if "train" in set(similar["condition"]) else "test"
         own = {"model": at["kind"], "seed": at["seed"], "unit": "sentence"}
         similar = similar[similar["condition"] == text]
-        yield from moved(similar, ("source", "target", "layer"), task="cka", data=text, **own)
-        yield from moved(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
+        yield from rows_at(similar, ("source", "target", "layer"), task="cka", data=text, **own)
+        yield from rows_at(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
         related = table[(measures == RELATION) & (table["condition"] == ROTATION) & (table["method"] == "cosine")]
-        yield from moved(related, ("source", "target"), task="cka", **{**own, "unit": "pearson"})
+        yield from rows_at(related, ("source", "target"), task="cka", **{**own, "unit": "pearson"})
     elif part == "lexicon":
         words = table[measures.isin(("p@1", "coverage"))]
-        for entry in moved(words, (*RETRIEVED, "unit", "model"), task=part):
+        for entry in rows_at(words, (*RETRIEVED, "unit", "model"), task=part):
             if entry["model"].startswith(STATIC):
                 yield {**entry, "model": at.get("vectors", STATIC)}
             elif "vectors" not in at:  # the models' results do not depend on the baseline's vectors
@@ -391,10 +391,10 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     elif part == "stitch":
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & (table["target"] == at["target"])]
         names = ("data", "source", "target", "layer", "condition", "seed")
-        yield from moved(main, names, task=f"stitch {at['task']}", model=at["kind"])
+        yield from rows_at(main, names, task=f"stitch {at['task']}", model=at["kind"])
     else:
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & table["step"].isna()]
-        for entry in moved(main[main["target"] != OTHERS], ("data", "source", "target", "seed")):
+        for entry in rows_at(main[main["target"] != OTHERS], ("data", "source", "target", "seed")):
             own = {"task": f"table-1 {at['task']}", "model": f"{entry['source']}-{at['target']}"}
             own |= {"task": f"{CURVE} {at['task']}", "step": at["updates"]} if part == CURVE else {}
             yield {**entry, **own, "condition": at["condition"]}
@@ -464,7 +464,7 @@ def _distance(results: Results) -> Iterator[Contrast]:
         sides = [results.values(**MEAN_CKA, target=target, model=kind) for kind in KINDS[:2]]
         both, alone = map(over_seeds, sides)
         if both.n and alone.n:
-            apart[target], most = both.value - alone.value, max(most, len(less(*sides)))
+            apart[target], most = both.value - alone.value, max(most, len(differences(*sides)))
     if len(apart) > LEAST:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), ordered=False)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
