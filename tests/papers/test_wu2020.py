@@ -237,7 +237,7 @@ def test_pairs_that_share_a_model_judge_nothing_that_another_model_would_not(cou
         values = [float(np.mean(list(each.values()))) for each in seeds]
         claim = Claim("", "", lambda _, values=values, seeds=seeds: [over_pairs("{}", values, seeds, above)])
         verdicts.append(judge(claim, empty).verdict)
-    assert verdicts.count("held") + verdicts.count("not held") <= 20  # over pairs alone about 160
+    assert verdicts.count("held") + verdicts.count("not held") <= 20  # over pairs alone 143 and 130
 
 
 def test_sentences_found_are_told_of_all_seeds_and_of_sentences_where_there_is_one():
