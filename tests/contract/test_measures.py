@@ -162,7 +162,8 @@ def test_every_measure_of_a_table_has_a_title_and_an_explanation(name):
 def test_derived_names_are_described_by_their_parts():
     assert describe("p@3").title == "Retrieval P@3" and describe("p@3").better == "higher"
     assert describe("l2_drift_mean").range == describe("l2_drift").range
-    assert describe("p@1_mean").title == "Mean P@1", "a name of its own comes first"
+    assert describe("p@1_mean").title == "Retrieval P@1, mean" and "pairs of" in describe("cka_mean").explanation
+    assert (describe("p@1_behind").range, describe("cka_behind").range) == ((-1.0, 1.0), (-2.0, 2.0))
     assert (describe("mrr_mean").title, describe("mrr_mean").axis) == ("Mean reciprocal rank, mean", None)
     assert describe("mrr_behind").better == "lower"
     assert direction("p@1_mean") is True and direction("perplexity_mean") is False and direction("gap") is None

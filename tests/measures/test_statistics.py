@@ -11,7 +11,6 @@ from scipy.stats import binomtest
 from isogloss.errors import InputError
 from isogloss.measures.statistics import (
     Interval,
-    band,
     change_interval,
     correlation,
     holm_confidences,
@@ -158,38 +157,9 @@ def test_intervals_are_clipped_and_contain_the_value():
     assert not mean_interval(torch.ones(1)).known
 
 
-@pytest.mark.parametrize("seeds", [2, 3, 8])
-def test_bands_against_scipy_column_by_column(seeds):
-    values = walks(seeds, (seeds, 6))
-    for scale, to, back in (("linear", np.asarray, np.asarray), ("log", np.log, np.exp)):
-        found = band(values, scale=scale)
-        for place in range(6):
-            column = to(values[:, place])
-            low, high = stats.t.interval(0.95, seeds - 1, loc=column.mean(), scale=stats.sem(column))
-            expected = back([column.mean(), low, high]).tolist()
-            assert [found.mean[place], found.low[place], found.high[place]] == pytest.approx(expected)
-    assert (band(values, scale="log").low > 0).all()
-
-
-def test_a_band_of_one_seed_or_none_has_no_width():
-    found = band([[1.0, 2.0, math.nan], [3.0, math.nan, math.nan]])
-    np.testing.assert_array_equal(found.mean, [2.0, 2.0, math.nan])
-    np.testing.assert_array_equal(np.isnan(found.low), [False, True, True])
-    np.testing.assert_array_equal(np.isnan(found.high), [False, True, True])
-    assert band(np.zeros((3, 0))).mean.shape == (0,)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: band([1, 2, 3]), r"\(seeds, steps\), not shape \(3,\)"),
-        (lambda: band([[1, 0]], scale="log"), "above zero"),
-        (lambda: mean_over_seeds([1.0, 0.0], scale="log"), "above zero"),
-    ],
-)
-def test_what_is_no_curve_is_refused(call, message):
-    with pytest.raises(InputError, match=message):
-        call()
+def test_a_geometric_mean_of_zero_is_refused():
+    with pytest.raises(InputError, match="above zero"):
+        mean_over_seeds([1.0, 0.0], scale="log")
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 9])
@@ -204,16 +174,6 @@ def test_means_over_seeds_against_scipy(seeds, scale):
         assert [mean.value, mean.low, mean.high] == pytest.approx(expected, rel=1e-9)
         assert mean.n == seeds and mean.known
         assert mean_over_seeds(given, least=3, scale=scale).known == (seeds >= 3)
-
-
-def test_the_mean_of_a_curve_is_that_of_its_points():
-    values = walks(1, (4, 5))
-    for scale in ("linear", "log"):
-        curve = band(values, scale=scale)
-        for step in range(5):
-            mean = mean_over_seeds(values[:, step], scale=scale)
-            expected = (curve.mean[step], curve.low[step], curve.high[step])
-            assert (mean.value, mean.low, mean.high) == pytest.approx(expected, rel=1e-12)
 
 
 def test_one_seed_or_none_has_no_interval():

@@ -12,7 +12,17 @@ from isogloss.figure import Panel
 from isogloss.measures.statistics import Estimate, Interval, two_way_mean
 from isogloss.papers import results
 from isogloss.papers.claims import Claim, Comparison, Contrast, NotMeasured, Side, above, all_of, below, differs, judge
-from isogloss.papers.results import Curves, Results, by_seed, changes, final, less, mean_over, moved, over_seeds
+from isogloss.papers.results import (
+    Curves,
+    Results,
+    by_seed,
+    changes,
+    differences,
+    final,
+    mean_over,
+    over_seeds,
+    rows_at,
+)
 from isogloss.papers.tables import Captions, Published, read_published
 from isogloss.runs.table import KEY, frame, row
 
@@ -137,8 +147,8 @@ def test_lines_of_curves_have_bands_from_three_seeds_on():
 
 
 def test_differences_are_by_seed():
-    assert less({0: 1.0, 1: 2.0}, {1: 0.5, 2: 9.0}) == {1: 1.5}
-    assert less({0: 1.0, 1: 2.0}, {-1: 4.0}, log=True) == {0: 0.25, 1: 0.5}
+    assert differences({0: 1.0, 1: 2.0}, {1: 0.5, 2: 9.0}) == {1: 1.5}
+    assert differences({0: 1.0, 1: 2.0}, {-1: 4.0}, log=True) == {0: 0.25, 1: 0.5}
 
 
 def test_rows_of_rows():
@@ -173,7 +183,7 @@ def test_rows_of_jobs_are_taken_when_trainings_are_finished_and_moved_to_other_c
         ]
     )
     assert final(table).value.tolist() == [0.5]
-    assert list(moved(final(table), ("target",), plan="both", seed=7)) == [
+    assert list(rows_at(final(table), ("target",), plan="both", seed=7)) == [
         row("accuracy", 0.5, target="nl", n=9, floor=0.3, plan="both", seed=7)
     ]
 
@@ -255,7 +265,7 @@ def test_what_is_left_of_a_row_without_each_part_of_the_items():
 
 def test_plans_on_the_same_items_are_compared_on_them():
     """With `parts` what is hard for both does not matter; with intervals alone they count as read on other items."""
-    claim = Claim("", "", lambda some: [Contrast("{}", less(some.values(plan="b"), some.values(plan="a")))])
+    claim = Claim("", "", lambda some: [Contrast("{}", differences(some.values(plan="b"), some.values(plan="a")))])
     widths = {"parts": [], "intervals": [], "level": []}
     for seed in range(8):
         rows = list(scored(np.random.default_rng(seed), {"a": 0.0, "b": 0.5}))

@@ -8,7 +8,7 @@ import pytest
 from browsing import NEEDED, visit
 from training_runs import panels_of
 
-from isogloss.measures.statistics import Interval, band
+from isogloss.measures.statistics import Interval, mean_over_seeds
 from isogloss.report import verdict, write_figures, write_page
 from isogloss.report.curves import Curve, RunFolder
 from isogloss.report.drift_view import _listing, unfinished
@@ -112,11 +112,11 @@ def test_plans_are_lines_and_seeds_a_band():
             [12 * (value / 12) ** strength * (wobble if at else 1) for at, value in enumerate(COURSE["nl"])]
             for wobble in WOBBLE
         ])  # fmt: skip
-        expected = band(values, scale="log")
+        expected = [mean_over_seeds(column, scale="log") for column in values.T]
         assert line.at == STEPS and line.seeds == 3
         drawn = line.line("")
-        assert drawn.value == pytest.approx(expected.mean)
-        assert drawn.low == pytest.approx(expected.low) and drawn.high == pytest.approx(expected.high)
+        for side in ("value", "low", "high"):
+            assert getattr(drawn, side) == pytest.approx([getattr(mean, side) for mean in expected])
     others = panel_of(found, "perplexity", "other languages, by plan")
     assert others.lines[0].last.value > others.lines[1].last.value
     loss = panel_of(found, "loss", "")

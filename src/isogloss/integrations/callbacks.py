@@ -23,7 +23,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import has_length
 
 from isogloss.errors import require
-from isogloss.runs.table import row
+from isogloss.runs.table import OTHERS, row
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze
 from isogloss.stack.load import wrap
@@ -39,7 +39,6 @@ from isogloss.training.stopping import Memory, balance_of, select_by, stop_after
 from isogloss.vectors.extract import check_corpus
 
 RESULTS = ("value", "low", "high", "floor", "n", "parts")  # results in a reading; other entries are coordinates
-OTHERS = "others"
 SHARE = 1 / 16  # sentences of all readings / training sentences; reading one costs at most a third of training on it
 FEWEST = 16  # minimum number of sentences of each corpus in a reading
 SHORT_NAMES = {"l2_drift": "l2", "cosine_drift": "cosine", "cka": "cka", "procrustes_distance": "procrustes"}

@@ -126,9 +126,9 @@ def describe(measure: str) -> Measure:
 
     The name is looked up in `MEASURES` (measures with a function), in `ROW_MEASURES` (measures of tables alone), and by
     its parts: `X_mean` is the mean of X over languages or directions, with the range and the direction of X; `X_behind`
-    is the difference of X to the best layer; `X_best` is X at the best layer, on items that were not used to choose it;
-    `p@K` is precision at any K. For an unknown name the title is the name itself, without explanation, direction and
-    bounds (`known` is False).
+    is the difference of X to the best layer, with the range of a difference; `X_best` is X at the best layer, on items
+    that were not used to choose it; `p@K` is precision at any K. For an unknown name the title is the name itself,
+    without explanation, direction and bounds (`known` is False).
 
     Args:
         measure: a name such as `cka`, `p@1`, `p@1_mean`, `gap`, `loss`.
@@ -149,14 +149,19 @@ def describe(measure: str) -> Measure:
     name, _, suffix = measure.rpartition("_")
     whole = describe(name) if suffix in ("mean", "behind", "best") else Measure(measure, measure)
     if whole.known and suffix == "mean":
-        words = f"{whole.title} averaged over all directions."
+        words = f"{whole.title} averaged over all {'pairs of languages' if whole.undirected else 'directions'}."
         return replace(whole, name=measure, title=f"{whole.title}, mean", explanation=words, axis=None)
     if whole.known and suffix == "best":
         words = f"{whole.title} at the best layer, chosen on half of the items and read on the other half."
         return replace(whole, name=measure, title=f"{whole.title} at the best layer", explanation=words, axis=None)
     if whole.known:
-        words = f"How much worse {whole.title} is than at the best layer, on the same sentences."
-        return Measure(measure, f"{whole.title} behind the best layer", words, higher_is_better=False)
+        words = (
+            f"How much worse {whole.title} is than at the best layer, on the same sentences. If the interval contains "
+        )
+        words += "0, the layer cannot be distinguished from the best."
+        reach = whole.range[1] - whole.range[0]
+        title = f"{whole.title} behind the best layer"
+        return Measure(measure, title, words, higher_is_better=False, range=(-reach, reach))
     return Measure(measure, measure)
 
 

@@ -4,7 +4,7 @@ How an interval is computed depends on what it is taken over:
 
 | over | what varies | interval |
 |---|---|---|
-| seeds | the training run | Student's t of the mean: `mean_over_seeds`, `band` for curves |
+| seeds | the training run | Student's t of the mean: `mean_over_seeds` |
 | both | the training run and the items of the test | sum of both variances: `two_way_mean`, `change_interval` |
 | items, a proportion | the sentences or words of the test | Wilson's score interval: `wilson_interval` |
 | items, a mean of shares | the same | Wilson's, for a proportion that varies as much: `share_interval` |
@@ -21,14 +21,14 @@ sentences to other runs: `docs/statistics.md` has simulations of how often each 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 from torch import Tensor
 
-from isogloss.errors import InputError, require
+from isogloss.errors import InputError
 from isogloss.figure import number
 
 Floats = NDArray[np.float64]
@@ -103,14 +103,6 @@ class Interval:
         return replace(self, low=float(np.maximum(self.low, least)), high=float(np.minimum(self.high, most)))
 
 
-class Band(NamedTuple):
-    """A curve over seeds: mean, low and high, each (n,)."""
-
-    mean: Floats
-    low: Floats
-    high: Floats
-
-
 def mean_over_seeds(values: Seeds | Sequence[float] | Floats, *, least: int = 2, scale: Scale = "linear") -> Interval:
     """Compute the mean of one value per seed with Student's t interval of the mean.
 
@@ -145,23 +137,6 @@ def paired_differences(first: Seeds, second: Seeds, *, scale: Scale = "linear") 
     """
     both = [seed for seed in first if seed in second]
     return {seed: first[seed] / second[seed] if scale == "log" else first[seed] - second[seed] for seed in both}
-
-
-def band(values: ArrayLike, *, scale: Scale = "linear") -> Band:
-    """`mean_over_seeds` of a curve at each of its steps: (seeds, n) -> three times (n,).
-
-    scale: "log" takes mean and interval of the logarithms and exponentiates them (geometric mean), which keeps the band
-    of a perplexity above zero. A step at which a seed was not evaluated is NaN: the mean is that of the other seeds, so
-    that a curve may jump where a seed ends. With fewer than two seeds the interval is NaN, with none also the mean.
-
-    >>> curve = band([[1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])
-    >>> curve.mean.tolist(), curve.low.round(2).tolist(), curve.high.round(2).tolist()
-    ([2.0, 2.0], [-0.48, 2.0], [4.48, 2.0])
-    """
-    table = np.asarray(values, dtype=np.float64)
-    require(table.ndim == 2, f"a band needs values (seeds, steps), not shape {table.shape}")
-    means = [mean_over_seeds(column, scale=scale) for column in table.T]
-    return Band(*np.array([(mean.value, mean.low, mean.high) for mean in means]).reshape(-1, 3).T)
 
 
 def t_quantile(freedom: float, confidence: float = CONFIDENCE) -> float:

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from isogloss.figure import percent, signed
-from isogloss.measures.statistics import Estimate, Interval, Seeds, holm_confidences, two_way_mean
-from isogloss.papers.results import LEAST, Results, Values, by_seed, less, no_interval, over_seeds
+from isogloss.measures.statistics import Estimate, Interval, Seeds, holm_confidences, t_quantile, two_way_mean
+from isogloss.papers.results import LEAST, Results, Values, by_seed, differences, no_interval, over_seeds
 
 T = TypeVar("T")
 decimals = "{:.3f}".format
@@ -82,6 +82,7 @@ class Contrast:
         log: Whether to use geometric means, for ratios.
         form: Formats numbers.
         seeds: Number of seeds of an estimate, which is not judged with too few; None if that does not matter.
+        quiet: Whether the finding mentions it only if its interval is not on the claim's side, as for one of many.
         judged: The side of its interval, set by `judge`; None if it cannot be judged.
     """
 
@@ -92,6 +93,7 @@ class Contrast:
     log: bool = False
     form: Callable[[float], str] = decimals
     seeds: int | None = None
+    quiet: bool = False
     judged: Side | None = None
 
     @property
@@ -126,9 +128,9 @@ class Comparison:
         first: Further coordinates of the minuend; several layers are averaged.
         second: Further coordinates of the subtrahend.
         test: `above` or `below` 0.
-        over: The intervals: over `seeds` and test items (of means over targets), over `pairs` of languages (of means
-            over seeds), or both. The first must pass the test, the second only if there are enough pairs or seeds for
-            an interval.
+        over: The intervals: over `seeds` and test items (of means over targets), over `pairs` of languages and seeds
+            (`over_pairs`), or both. The first must pass the test, the second only if there are enough pairs or seeds
+            for an interval.
         shares: Whether values are shares, written in percentage points.
     """
 
@@ -146,11 +148,12 @@ class Comparison:
         for target in results.targets(**self.at):
             at = {**self.at, "source": results.source, "target": target}
             both = [results.values(**at, **own) for own in (self.first, self.second)]
-            sides |= {target: both} if less(*both) else {}
+            sides |= {target: both} if differences(*both) else {}
         if not sides:
             return
         # These means include seeds that only one side has.
         means = {target: [over_seeds(seeds).value for seeds in both] for target, both in sides.items()}
+        seeds = [differences(*both) for both in sides.values()]
         apart = {target: first - second for target, (first, second) in means.items()}
         level, signs = (percent, signed) if self.shares else (decimals, "{:+.3f}".format)
         levels = " less ".join(level(value) for value in np.mean(list(means.values()), axis=0))
@@ -158,18 +161,47 @@ class Comparison:
         words = f"{self.words} by {{}}"
         for what in self.over:
             if what == "seeds":
-                yield Contrast(words + beside, by_seed(less(*both) for both in sides.values()), self.test, form=signs)
+                yield Contrast(words + beside, by_seed(seeds), self.test, form=signs)
             elif len(apart) >= LEAST or what == self.over[0]:
-                each = over_pairs(words, list(apart.values()), self.test)
+                each = over_pairs(words, list(apart.values()), seeds, self.test)
                 yield replace(each, words=each.words + beside, form=signs)
             words, beside = "{}", ""
 
 
-def over_pairs(words: str, values: Sequence[float], test: Test, bound: float = 0.0) -> Contrast:
-    """The contrast of a mean over pairs of languages, one value each; two pairs have no interval."""
-    mean, few = two_way_mean(values), ", too few for an interval" * (len(values) < LEAST)
-    mean = replace(mean, error=math.nan) if few else mean
-    return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound)
+def chance_contrast(words: str, results: Results, **at: Any) -> Iterator[Contrast]:
+    """The contrast of a score with its chance level, if every seed has both; `{}` in the words is the mean score."""
+    scores, floors = (results.values(column, **at) for column in ("value", "floor"))
+    if scores and set(scores) <= set(floors):
+        mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
+        yield Contrast(f"{words.format(mean)}, {{}} above chance ({chance})", differences(scores, floors), form=signed)
+
+
+def over_pairs(words: str, values: Sequence[float], seeds: Sequence[Seeds], test: Test, bound: float = 0.0) -> Contrast:
+    """The contrast of a mean over pairs of languages, with an interval over pairs and seeds together.
+
+    All pairs share the model of the source, whose training may move all of them, and their spread does not show that.
+    So the variance of the mean is the sum of that over pairs and that over seeds, which is taken from the pairs that
+    have enough seeds; as in `two_way_mean`, the interval is never narrower than that of one of them alone. Two pairs
+    have no interval, and with too few seeds of every pair the contrast is not judged.
+
+    Args:
+        words: Description of the mean; `{}` is replaced by the value and its interval.
+        values: The value of each pair.
+        seeds: The values of each pair by seed.
+        test: `above` or `below`.
+        bound: The bound of the test.
+    """
+    pairs = two_way_mean(values)
+    training = two_way_mean(by_seed(each for each in seeds if len(each) >= LEAST))
+    whole = replace(pairs, error=math.hypot(pairs.error, training.error))
+    if whole.error > 0:
+        parts = ((each.error / whole.error) ** 4 / each.freedom for each in (pairs, training))
+        whole = replace(whole, freedom=1 / sum(parts))  # Satterthwaite (1946)
+    alone = replace(training, mean=pairs.mean, n=pairs.n)
+    wider = max(whole, pairs, alone, key=lambda estimate: estimate.error * t_quantile(estimate.freedom))
+    few = ", too few for an interval" * (len(values) < LEAST)
+    mean = replace(pairs, error=math.nan) if few else wider
+    return Contrast(f"{words} over {len(values)} pairs{few}", mean, test, bound, seeds=max(map(len, seeds)))
 
 
 class NotMeasured(Exception):
@@ -205,22 +237,6 @@ class Claim:
         """All contrasts of the claim on these results."""
         functions = self.contrasts if isinstance(self.contrasts, Sequence) else [self.contrasts]
         return [contrast for function in functions for contrast in function(results)]
-
-
-def compared_claim(name: str, line: Mapping[str, Any]) -> Claim:
-    """A claim based on comparisons only, from a table of `captions/NAME.toml`.
-
-    Args:
-        name: Name of the claim.
-        line: Its `statement`; `compared`, the fields of each `Comparison`; and fields that all of them share, such as
-            `over`. `at` has shared coordinates, to which a comparison may add. `test` is a name: above or below.
-    """
-    shared = {field: value for field, value in line.items() if field not in ("statement", "compared")}
-    comparisons = []
-    for own in line["compared"]:
-        fields = {"test": "above", **shared, **own, "at": {**shared.get("at", {}), **own.get("at", {})}}
-        comparisons.append(Comparison(**{**fields, "test": {"above": above, "below": below}[fields["test"]]}))
-    return Claim(name, line["statement"], comparisons)
 
 
 @dataclass(frozen=True)
@@ -270,7 +286,8 @@ def judge(claim: Claim, results: Results) -> Finding:
     contrasts = placed
     side = all_of(each.judged for each in contrasts)
     verdict = "not judged" if side is None else side.value
-    measured = "; ".join([*(each.words for each in contrasts if each.words), *([why] if why else [])])
+    told = [each.words for each in contrasts if not each.quiet or each.judged in (Side.OPEN, Side.REFUTED)]
+    measured = "; ".join(filter(None, [*told, why]))
     return Finding(claim.name, statement, contrasts, verdict, measured)
 
 
@@ -293,12 +310,12 @@ def judging(results: Results) -> str:
     """A few sentences on how findings on these results are judged."""
     told = (
         "Brackets of findings hold 95% intervals over seeds and test items together, unless they say otherwise, "
-        "corrected by Holm where a finding rests on several. It is held where every interval lies on its side, not "
-        "held where one lies on the other, and open where one reaches over."
+        "with Holm's correction if a finding has several intervals. A finding is held if every interval is on the "
+        "claimed side of its bound, not held if one is on the other side, and open if one includes the bound."
     )
     if not any(results.cells("parts")):
         told += (
-            " These rows do not tell which items were hard, so that what is compared counts as if it had been read on "
-            "other items: its intervals are too wide."
+            " These rows do not have the values without parts of the test items, so compared values are treated as if "
+            "they were measured on different items, which makes the intervals too wide."
         )
     return told

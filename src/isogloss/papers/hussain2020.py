@@ -28,13 +28,13 @@ from isogloss.measures.statistics import Floats, Seeds, mean_over_seeds
 from isogloss.papers import paper
 from isogloss.papers.claims import Claim, Contrast, above, below, differs, needed
 from isogloss.papers.data_sets import as_lines, find_file, lowest_hashed
-from isogloss.papers.results import LEAST, OTHERS, Curves, Results, less, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, differences, over_seeds
 from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, seeds_note
 from isogloss.recipes.drift import curve_rows, split
 from isogloss.recipes.jobs import Job
 from isogloss.recipes.recipe import model_name
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import START, UNTUNED, Row, frame, records, row
+from isogloss.runs.table import OTHERS, START, UNTUNED, Row, frame, records, row
 from isogloss.text.corpora import Corpus
 from isogloss.text.languages import short_name
 from isogloss.text.readers.lines import read_lines
@@ -42,15 +42,32 @@ from isogloss.text.readers.parallel import read_corpus
 
 ABOUT = "Hussain & Dudev (2020), Evolution of representations in cross-lingual fine-tuning"
 ALL, GRADUAL, LAST_6, LAST_3, LAST_1 = "last:12", "unfreeze:4/epoch", "last:6", "last:3", "last:1"
-FIXED = paper.read_fixed("hussain2020")
-PLANS: Mapping[str, str] = FIXED["plans"]
+# Plans with their names in tables, in the paper's order of test perplexity.
+PLANS = {
+    ALL: "all 12 layers",
+    GRADUAL: "gradual unfreezing",
+    LAST_6: "last 6 layers",
+    LAST_3: "last 3 layers",
+    LAST_1: "last layer",
+}
 NATIVE = "native"  # folder and name of the native model, if the reproduction pretrains it
 EPOCHS, BATCH, HELD_OUT, DEPTH = 3, 8, 0.1, 12
 FEW = "validation, first "  # drift's name for the batch of 16 sentences on which the paper measures distances
 PUBLISHED, CAPTIONS = read_published("hussain2020"), read_captions("hussain2020")
 SCALES, OPTIONS = paper.read_scales("hussain2020")
 STEPS, UNITS = (1, 501, 1501), ("token", "character")  # of Table 1, and of the tables here
-DEFECTS = FIXED["defects"]  # deviations of the released code from the paper
+# Deviations of the released code from the paper that --legacy repeats, to show their effect, and the options of drift.
+DEFECTS: paper.Defects = {
+    "no-mask": ("no attention mask is given, so that padding is read as text", {"attend_padding": True}),
+    "two-batches": ("perplexity is read on the first 32 sentences of each text", {"read_first": 32}),
+    "redrawn": ("the masks of the validation texts are drawn anew at each reading", {"redraw_masks": True}),
+    "worst": ("the model with the worst reading is kept as the best", {"keep_worst": True}),
+    "by-position": (
+        "distances compare position with position, special tokens and padding among them",
+        {"by_position": True},
+    ),
+    "no-dropout": ("there is no dropout while the model trains", {"dropout": False}),
+}
 SHIFT, STRAY = "legacy_shift", "legacy_stray"  # effects of a defect on a curve
 
 
@@ -284,14 +301,16 @@ def since_lowest(curves: Curves) -> tuple[Floats, Floats]:
     """The rise of each seed from the lowest step of the other seeds' mean to the end, and these steps; both (seeds,).
 
     The lowest value of a curve is by construction not above its last one, so rises from each curve's own minimum are
-    biased upwards. So the step for each seed is chosen on the mean curve of the other seeds. A single seed uses its own
-    minimum. Curves that fall until the end give 1.
+    biased upwards. A single seed uses its own minimum. Curves that fall until the end give 1.
     """
-    logs = np.log(curves.values)  # (seeds, n)
-    seeds = np.arange(len(logs))
-    others = [np.delete(logs, seed, axis=0).mean(axis=0) if len(logs) > 1 else logs[0] for seed in seeds]
-    at = np.array([int(np.argmin(mean)) for mean in others])
-    return curves.values[:, -1] / curves.values[seeds, at], curves.steps[at]
+    lowest = _peaks(-np.log(curves.values))
+    return curves.values[:, -1] / curves.values[range(len(lowest)), lowest], curves.steps[lowest]
+
+
+def _peaks(values: Floats) -> list[int]:
+    """The column with the highest mean over the other seeds, for each seed (seeds, n); of a single seed its own."""
+    others = [np.delete(values, seed, axis=0) if len(values) > 1 else values for seed in range(len(values))]
+    return [int(own.mean(axis=0).argmax()) for own in others]
 
 
 @Claim("falls")
@@ -342,7 +361,7 @@ def _order(name: str, statement: str, *pairs: tuple[str, str]) -> Claim:
     def contrasts(results: Results) -> Iterator[Contrast]:
         words = "test perplexities as ratios, "
         for lower, higher in pairs:
-            ratios = less(_test(results, higher), _test(results, lower), log=True)
+            ratios = differences(_test(results, higher), _test(results, lower), log=True)
             needed(ratios, f"{PLANS[lower]} and {PLANS[higher]} have no seed in common")
             yield Contrast(f"{words}{PLANS[higher]} over {PLANS[lower]} {{}}", ratios, above, 1.0, log=True)
             words = ""
@@ -377,32 +396,34 @@ def settles(results: Results) -> Iterator[Contrast]:
     late = _epochs(next(iter(curves.values())))[-1]
     rest = {block: _rest(curve, late) for block, curve in curves.items()}
     moved = {block: _range(curve, late) / curve.values[:, -1] for block, curve in curves.items()}
-    # The better of the two criteria, as a share of its threshold, (blocks, seeds); then the worst block.
-    still = np.array([np.minimum(rest[block] / REST, moved[block] / LITTLE) for block in curves])
+    # The better of the two criteria, as a share of its threshold.
+    still = {block: np.minimum(rest[block] / REST, moved[block] / LITTLE) for block in curves}
     left = {block: _factors(curve) for block, curve in curves.items()}
-    most, least = (extreme(own, key=lambda block: own[block].mean()) for extreme, own in ((max, rest), (min, left)))
-    moving = [str(block) for block, settled in zip(curves, still, strict=True) if not (settled < 1).all()]
-    which = f"blocks {', '.join(moving)} do not settle in every seed; " if moving else ""
-    yield Contrast(
-        f"{which}in the last epoch block {most} makes {rest[most].mean():.3f} of all its movement, the largest share, "
-        f"which is {moved[most].mean():.3f} of its distance (settled: up to {REST}, or {LITTLE}); the block that "
-        "settles least makes {} of what is allowed",
-        still.max(axis=0),
-        below,
-        1.0,
+    most = max(rest, key=lambda block: rest[block].mean())
+    words = (
+        f"in the last epoch block {most} makes {rest[most].mean():.3f} of all its movement, the largest share, "
+        f"which is {moved[most].mean():.3f} of its distance (settled: up to {REST}, or {LITTLE}); "
+        "of what is allowed, the most "
     )
-    words = f"of the distance at first, {{}} is left where it shrank most (block {least}; away: {AWAY})"
-    yield Contrast(words, np.min(list(left.values()), axis=0), above, AWAY, log=True)
+    for block in sorted(still, key=lambda block: -still[block].mean()):
+        yield Contrast(f"{words}in block {block} {{}}", still[block], below, 1.0, quiet=not words)
+        words = ""
+    words = f"of the distance at first (away: {AWAY}) the least is left "
+    for block in sorted(left, key=lambda block: left[block].mean()):
+        yield Contrast(f"{words}in block {block} {{}}", left[block], above, AWAY, log=True, quiet=not words)
+        words = ""
 
 
 @Claim("levels")
 def levels(results: Results) -> Iterator[Contrast]:
     """It settles at different levels for different blocks."""
     curves = needed(_distances(results, ALL), NO_DISTANCES + ALL)
-    ends = {block: curve.values[:, -1] for block, curve in curves.items()}
-    high, low = (extreme(ends, key=lambda block: ends[block].mean()) for extreme in (max, min))
-    words = f"from {number(ends[low].mean())} in block {low} to {number(ends[high].mean())} in block {high}, {{}} times"
-    yield Contrast(words, ends[high] / ends[low], above, 1.0, log=True)
+    ends = np.array([curve.values[:, -1] for curve in curves.values()]).T  # (seeds, blocks)
+    # The other seeds decide which block is highest and which is lowest, so that blocks without a difference give 1.
+    high, low = (ends[range(len(ends)), peaks] for peaks in (_peaks(ends), _peaks(-ends)))
+    (bottom, least), *_, (top, most) = sorted(zip(curves, ends.mean(axis=0), strict=True), key=lambda end: end[1])
+    words = f"from {number(least)} in block {bottom} to {number(most)} in block {top}, {{}} times"
+    yield Contrast(words, high / low, above, 1.0, log=True)
 
 
 @Claim("last layer")
@@ -452,7 +473,16 @@ CLAIMS = (
 # ------------------------------------------------------------------------------------------------ tables and figures
 
 SHOWN = 1500  # the last step of figure 2
-DISTANCES: Mapping[str, Mapping[str, Any]] = CAPTIONS.words["distances"]  # the figures of L2 by block
+EVERY = range(1, DEPTH + 1)
+# The figures of L2: their number in the paper, the plan, and the blocks that have a panel.
+DISTANCES: Mapping[str, Mapping[str, Any]] = {
+    "figure-1": {"number": "Figure 1", "plan": GRADUAL, "blocks": (1, 8, 11, 12)},
+    "figure-3": {"number": "Figure 3", "plan": LAST_1, "blocks": (11, 12)},
+    "figure-a1": {"number": "Figure A.1", "plan": GRADUAL, "blocks": EVERY},
+    "figure-a2": {"number": "Figure A.2", "plan": LAST_1, "blocks": EVERY},
+    "figure-a3": {"number": "Figure A.3", "plan": ALL, "blocks": EVERY},
+    "figure-a4": {"number": "Figure A.4", "plan": LAST_6, "blocks": EVERY},
+}
 
 
 def tables(results: Results) -> list[Table]:
@@ -520,7 +550,7 @@ def _defect_table(results: Results) -> list[Table]:
         f"{condition.removeprefix('legacy:')}, {PLANS[each]}": {**how, "plan": each, "condition": condition}
         for each, condition in _conditions(results)
     }
-    notes = (f"{name}: {defect['words']}." for name, defect in DEFECTS.items())
+    notes = (f"{name}: {words}." for name, (words, _) in DEFECTS.items())
     return grid(results, rows, columns, **CAPTIONS.table("defects", *notes))
 
 

@@ -29,13 +29,13 @@ import numpy as np
 from isogloss.figure import Figure, Line, Panel, Table, percent, signed, span
 from isogloss.measures.statistics import Estimate, Floats, correlation
 from isogloss.papers import paper
-from isogloss.papers.claims import Claim, Contrast, below, needed
+from isogloss.papers.claims import Claim, Contrast, above, below, chance_contrast, needed
 from isogloss.papers.data_sets import as_lines, balanced, find_file, inference_files, pair_table, read_sick
-from isogloss.papers.results import LEAST, OTHERS, Curves, Results, final, less, mean_over, over_seeds
+from isogloss.papers.results import LEAST, Curves, Results, differences, final, mean_over, over_seeds
 from isogloss.papers.tables import grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, mean_rows, records, row
+from isogloss.runs.table import ORACLE, OTHERS, Row, frame, mean_rows, records, row
 from isogloss.text.readers.parallel import read_bitext
 
 ABOUT = "Jexus (2020), Which layer preserves the best cross-lingual representations in multilingual BERT?"
@@ -49,7 +49,12 @@ SCORES: dict[str, Any] = {"measure": "accuracy", "task": "nli", "selection": Non
 MEAN_SCORES = {**SCORES, "task": "nli-mean"}  # with the head on the mean of all tokens
 AVERAGED = ("accuracy", "gap", "relative_gap")  # measures that are averaged over the other languages
 # Measures of the alignment of languages at a layer, from `map`, with their method.
-ALIGNMENT: Mapping[str, dict[str, Any]] = paper.read_fixed("jexus2020")["alignment"]
+ALIGNMENT: Mapping[str, dict[str, Any]] = {
+    "centred P@1": {"measure": "p@1", "method": "centred"},
+    "CSLS P@1": {"measure": "p@1", "method": "csls"},
+    "CKA": {"measure": "cka", "method": "debiased"},
+    "word agreement": {"measure": "word_agreement", "method": "centred"},
+}
 CORRELATIONS: tuple[Literal["spearman", "pearson"], ...] = ("spearman", "pearson")  # rank and linear correlation
 FROM_MAPS = {"p@1", "cka", "word_agreement", "p@1_mean", "cka_mean", "p@1_behind", "cka_behind", "anisotropy"}
 WORD_MAP = ("points.parquet", "words.safetensors")  # the points, or the vectors if they are drawn on another machine
@@ -235,11 +240,8 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     """What is learned in one language carries over to the others: accuracy there is above chance."""
     first = "the mean over N in "
     for language in _languages(results)[1:]:
-        scores, floors = (results.values(column, **SCORES, target=language) for column in ("value", "floor"))
-        if scores:
-            mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
-            words = f"{first}{target_title(language)} {mean}, {{}} above chance ({chance})"
-            yield Contrast(words, less(scores, floors), form=signed)
+        for contrast in chance_contrast(f"{first}{target_title(language)} {{}}", results, **SCORES, target=language):
+            yield contrast
             first = ""
 
 
@@ -251,25 +253,23 @@ def above_chance(results: Results) -> Iterator[Contrast]:
     ),
 )
 def best(results: Results) -> Iterator[Contrast]:
-    """The mean over targets at these N compared with both ends, and the best of these N compared with the others."""
+    """The mean over targets and over these N compared with every other N."""
     points, near, last = list(_frozen(results)), near_best(_depth(results)), _depth(results) - 1
     missing = [str(point) for point in (NOTHING_FROZEN, *near, last) if point not in points]
     curves = _curves(results, OTHERS)
     needed(not missing, f"N = {', '.join(missing)} was not run")
-    first = "the mean over targets at "
-    for point, words in ((NOTHING_FROZEN, "with nothing frozen"), (last, f"at N = {last}")):
-        gain = less(curves.at(*near), curves.at(point))
-        yield Contrast(f"{first}N = {span(near)} less that {words}: {{}}", gain, form=signed)
-        first = ""
-    tops, inside = [points[at] for at in curves.values.argmax(axis=1)], np.isin(curves.steps, near)
+    tops = [points[at] for at in curves.values.argmax(axis=1)]
     by_language = ", ".join(f"{_curves(results, code).peak} ({target_title(code)})" for code in _languages(results)[1:])
     words = (
-        f"highest at N = {', '.join(map(str, tops))} in the {len(tops)} seeds, and at {curves.peak} on average "
-        f"({percent(float(curves.mean.max()))}), the best of N = {span(near)} less the best of the others {{}}; "
-        f"by language at {by_language}"
+        f"the mean over targets is highest at N = {', '.join(map(str, tops))} in the {len(tops)} seeds, and at "
+        f"{curves.peak} on average ({percent(float(curves.mean.max()))}), by language at {by_language}; at "
+        f"N = {span(near)} less "
     )
-    best_of = (curves.values[:, chosen].max(axis=1) for chosen in (inside, ~inside))
-    yield Contrast(words, np.subtract(*best_of), form=signed)
+    for point in points:
+        if point not in near:
+            other = "nothing frozen" if point == NOTHING_FROZEN else f"N = {point}"
+            yield Contrast(f"{words}{other} {{}}", differences(curves.at(*near), curves.at(point)), form=signed)
+            words = ""
 
 
 @Claim(
@@ -278,20 +278,19 @@ def best(results: Results) -> Iterator[Contrast]:
     "frozen).",
 )
 def flat(results: Results) -> Iterator[Contrast]:
-    """The largest difference of accuracy in the source at any N from that without frozen layers."""
+    """The difference of accuracy in the source at every N from that without frozen layers, on either side."""
     points, source = list(_frozen(results)), results.source
     needed(NOTHING_FROZEN in points and len(points) > 1, "nothing frozen, or nothing else, was not run")
     curves = _curves(results, source)
-    moved = curves.values[:, 1:] - curves.values[:, :1]  # the first column has nothing frozen
-    farthest = 1 + int(np.abs(moved.mean(axis=0)).argmax())
-    words = (
-        f"{target_title(source)} {_between(curves)}, farthest from {percent(float(curves.mean[0]))} at "
-        f"N = {curves.steps[farthest]:.0f}: {signed(float(curves.mean[farthest] - curves.mean[0]))}; the largest "
-        "difference of each seed {}"
-    )
+    words = f"{target_title(source)} {_between(curves)}, {percent(float(curves.mean[0]))} with nothing frozen"
     if OTHERS in results.distinct("target", **SCORES):
-        words += f"; the mean over targets {_between(_curves(results, OTHERS))}"
-    yield Contrast(words, np.abs(moved).max(axis=1), below, MARGIN, form=percent)
+        words += f" (the mean over targets {_between(_curves(results, OTHERS))})"
+    words += "; less that, at "
+    for point, moved in zip(points[1:], (curves.values[:, 1:] - curves.values[:, :1]).T, strict=True):
+        # The nearer end of the margin: if a mean is within it, its distance to the other end is larger.
+        test, bound = (above, -MARGIN) if moved.mean() < 0 else (below, MARGIN)
+        yield Contrast(f"{words}N = {point} {{}}", moved, test, bound, form=signed)
+        words = ""
 
 
 def _between(curves: Curves) -> str:
@@ -335,7 +334,7 @@ def tables(results: Results) -> list[Table]:
     made = grid(results, points, columns, **words, known=PUBLISHED)
     rows = {point: {**at, **MEAN_SCORES} for point, at in points.items()}
     made += grid(results, rows, columns, **CAPTIONS.table("table-1-mean"))
-    rows = {point: {**at, "selection": "oracle"} for point, at in points.items()}
+    rows = {point: {**at, "selection": ORACLE} for point, at in points.items()}
     others = {label: at for label, at in targets.items() if at["target"] != results.source}
     made += grid(results, rows, others, **CAPTIONS.table("table-2"))
     codes = results.distinct("target", measure=list(CORRELATIONS))

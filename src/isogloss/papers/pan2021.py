@@ -28,13 +28,13 @@ from isogloss.errors import require
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, number, percent, signed
 from isogloss.measures.statistics import Seeds
 from isogloss.papers import data_sets, paper
-from isogloss.papers.claims import Claim, Comparison, Contrast, above, below
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, chance_contrast
 from isogloss.papers.jexus2020 import DUTCH
-from isogloss.papers.results import OTHERS, Results, by_seed, changes, final, less, mean_over, moved, over_seeds
+from isogloss.papers.results import Results, by_seed, changes, differences, final, mean_over, over_seeds, rows_at
 from isogloss.papers.tables import bands_note, grid, panels, read_captions, read_published, target_title
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import key, mean_rows, records
+from isogloss.runs.table import OTHERS, POOLED, key, mean_rows, records
 from isogloss.text.catalog import find_lexicon
 from isogloss.text.corpora import letters
 from isogloss.text.readers.conll import read_treebank
@@ -47,8 +47,23 @@ PUBLISHED, CAPTIONS = read_published("pan2021"), read_captions("pan2021")
 SCALES, OPTIONS = paper.read_scales("pan2021")
 RISE = PUBLISHED.value(measure="change")  # published gain in zero-shot XNLI
 BEFORE, BOTH, TLM, CONTRASTIVE, UNSHUFFLED, SEARCH = "before", "both", "tlm", "contrastive", "unshuffled", "search"
-FIXED = paper.read_fixed("pan2021")
-ALIGNMENTS: Mapping[str, Mapping[str, Any]] = FIXED["alignments"]  # the scale adds alignments on less text
+IN_BATCH = {"pooling": "mean", "projection": "none", "negatives": "batch"}
+# The alignments with their names in tables, and their training options; the scale adds alignments on less text.
+ALIGNMENTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    BEFORE: ("before", {}),
+    BOTH: ("both losses", {}),
+    TLM: ("TLM only", {"contrastive": 0.0}),
+    CONTRASTIVE: ("contrastive only", {"tlm": 0.0}),
+    UNSHUFFLED: ("both, no shuffling", {"shuffle": False}),
+    "batch": ("both, in-batch", IN_BATCH),
+    SEARCH: ("for search", {"tlm": 0.0, **IN_BATCH}),
+}
+# The languages of each test besides English, or besides the invented language that acts as English.
+COVERED = {
+    "xnli": "ar bg de el es fr hi ru sw th tr ur vi zh qab qac",
+    "xquad": "ar de el es hi ru th tr vi zh qab qac",
+    "mlqa": "ar de es hi vi zh qab",
+}
 ZERO, TRANSLATED, SWITCHED, WORDS = "zero-shot", "translated", "switched", "words"
 SWITCH = 0.5  # the probability that a sentence, or a word in a dictionary, is replaced by its translation
 AIMS = {("de", "fr", "nl", "es"): 0.90, ("ru", "zh"): 0.82}  # Tatoeba P@1: goals of this project, not of the paper
@@ -62,7 +77,7 @@ SOURCES = (TATOEBA_TRAIN, "europarl", "libreoffice_help", "gettext_mo", "docs_po
 
 def alignments_of(scale: SimpleNamespace) -> dict[str, dict[str, Any]]:
     """The options of every alignment, by name."""
-    options = {name: {**scale.align, **ALIGNMENTS[name]["options"]} for name in scale.trained}
+    options = {name: {**scale.align, **ALIGNMENTS[name][1]} for name in scale.trained}
     options |= dict.fromkeys(scale.amounts, options[BOTH])
     return {**options, SEARCH: {**options[SEARCH], **scale.longer}}
 
@@ -74,7 +89,7 @@ def shares_of(scale: SimpleNamespace) -> list[float]:
 
 def languages_of(scale: SimpleNamespace, data: str) -> tuple[str, ...]:
     """The languages of a test: the source, and the aligned ones."""
-    return (scale.source, *(code for code in scale.aligned if code in FIXED["covered"][data]))
+    return (scale.source, *(code for code in scale.aligned if code in COVERED[data].split()))
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -292,15 +307,15 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
                 scores.append({**entry, **own, "data": str(entry["data"]).partition("-")[0]})
         elif job.recipe == "align":  # perplexity of each language before the first update and after the last
             # `all` is skipped: in the pooled perplexity, languages with more tokens have more weight.
-            table = table[(table["measure"] == "perplexity") & (table["target"] != "all")]
+            table = table[(table["measure"] == "perplexity") & (table["target"] != POOLED)]
             for step, plan in ((0, BEFORE), (table["step"].max(), at["alignment"])):
                 own |= {**seeded, "data": "evaluate", "plan": plan}
-                perplexities += moved(table[table["step"] == step], ("target", "unit"), **own)
+                perplexities += rows_at(table[table["step"] == step], ("target", "unit"), **own)
         else:  # centred retrieval and debiased CKA of sentences at every layer; the model as it was has no seed
             own |= {"task": "align"} | ({} if own["plan"] == BEFORE else seeded)
             wanted = (table["measure"] + " " + table["method"]).isin(("p@1 centred", "cka debiased"))
             wanted &= (table["unit"] == "sentence") & table["layer"].notna()
-            for entry in moved(table[wanted], ("layer", "source", "target", "unit", "data"), **own):
+            for entry in rows_at(table[wanted], ("layer", "source", "target", "unit", "data"), **own):
                 maps.append({**entry, "data": str(entry["data"]).partition(".")[0]})
     others = [entry for entry in scores if entry["target"] != entry["source"]]
     scores += list(mean_over(others, "target", target=OTHERS))
@@ -331,7 +346,7 @@ def titled(alignment: str) -> str:
     >>> titled("tlm"), titled("10%")
     ('TLM only', 'both, 10% of the text')
     """
-    return str(ALIGNMENTS[alignment]["title"]) if alignment in ALIGNMENTS else f"both, {alignment} of the text"
+    return ALIGNMENTS[alignment][0] if alignment in ALIGNMENTS else f"both, {alignment} of the text"
 
 
 def _languages(results: Results, data: str) -> list[str]:
@@ -395,19 +410,14 @@ XNLI_SCORES = {**ACCURACY, "data": "xnli"}
 def _above_chance(results: Results) -> Iterator[Contrast]:
     """(Not the paper's.) What is learned in one language carries over, before and after: accuracy is above chance."""
     for name in (BEFORE, BOTH):
-        at: dict[str, Any] = {**XNLI_SCORES, "plan": name, "target": OTHERS}
-        scores, floors = (results.values(column, **at) for column in ("value", "floor"))
-        if scores and set(scores) <= set(floors):
-            mean, chance = (percent(over_seeds(each).value) for each in (scores, floors))
-            words = f"{titled(name)} {mean} on XNLI, {{}} above chance ({chance})"
-            yield Contrast(words, less(scores, floors), form=signed)
+        yield from chance_contrast(f"{titled(name)} {{}} on XNLI", results, **XNLI_SCORES, plan=name, target=OTHERS)
 
 
 def _against(results: Results, others: Collection[str]) -> Iterator[Contrast]:
     """Zero-shot XNLI of both losses less that of others, which should be above 0; retrieval is added to the words."""
     for other in others:
         words = f"zero-shot XNLI of both losses above {titled(other)}"
-        beside = less(_at_best(results, BOTH), _at_best(results, other))
+        beside = differences(_at_best(results, BOTH), _at_best(results, other))
         tatoeba = f"; Tatoeba P@1 {over_seeds(beside).say(signed)}" if beside else ""
         for each in Comparison(words, XNLI_SCORES, {"plan": BOTH}, {"plan": other})(results):
             yield replace(each, words=f"{each.words}{tatoeba}")
@@ -451,13 +461,11 @@ def _costs_nothing(results: Results) -> Iterator[Contrast]:
     codes = results.distinct("target", measure="perplexity")
     factors = {code: factor for code in codes if (factor := _factor(results, BOTH, code))}
     others = {name: _factor(results, name) for name in _alignments(results) if name not in (BEFORE, BOTH)}
-    means = {code: over_seeds(factor, log=True).value for code, factor in factors.items()}
-    told = ", ".join(f"{target_title(code)} {mean:.3f}" for code, mean in means.items())
     beside = [f"{titled(name)} {over_seeds(each, log=True).value:.3f}" for name, each in others.items() if each]
-    words = f"factors with both losses: {told}; the largest of each seed {{}}; means over languages of the others: "
-    if factors:
-        largest = by_seed(factors.values(), max)
-        yield Contrast(words + ", ".join(beside), largest, below, 1.0, log=True)
+    words = f"means over languages of the others: {', '.join(beside)}; " * bool(beside) + "factors with both losses: "
+    for code, factor in factors.items():
+        yield Contrast(f"{words}{target_title(code)} {{}}", factor, below, 1.0, log=True)
+        words = ""
 
 
 F1 = {"measure": "answer_f1"}
@@ -565,7 +573,7 @@ def _overview(results: Results) -> list[Table]:
 
 def _moved(read: Callable[[str], Seeds], name: str) -> str:
     """The text of a cell: a mean value of an alignment and, in brackets, its difference from before."""
-    change = {} if name == BEFORE else less(read(name), read(BEFORE))
+    change = {} if name == BEFORE else differences(read(name), read(BEFORE))
     return _mean(read(name), percent) + (f" ({_mean(change, signed)})" if change else "")
 
 

@@ -151,11 +151,11 @@ def read_scales(name: str) -> tuple[dict[str, SimpleNamespace], dict[str, Option
 
     A line has the values at smoke, mini and paper scale; an empty text is None. A line with `help` is an option; its
     default is None if it has no `values`. `least`: the smallest allowed number, 1 by default. `recorded`: whether the
-    run records it, by default if it has values. `fixed` is not a setting (see `read_fixed`).
+    run records it, by default if it has values.
     """
     settings, options = dict[str, list[Any]](), dict[str, Option]()
-    lines = {setting: line for setting, line in _read_toml(name).items() if setting != "fixed"}
-    for setting, line in lines.items():
+    path = Path(__file__).parent / "scales" / f"{name}.toml"
+    for setting, line in tomllib.loads(path.read_text(encoding="utf-8")).items():
         values = line.get("values", []) if isinstance(line, dict) else line
         settings[setting] = [None if value == "" else value for value in values or [""] * len(SCALES)]
         if isinstance(line, dict):
@@ -235,33 +235,22 @@ class Paper:
         return [judge(claim, results) for claim in self.claims]
 
 
-def read_fixed(name: str) -> dict[str, Any]:
-    """The settings of a paper that are the same at every scale: `fixed` in `scales/NAME.toml`.
-
-    They include the `defects` of the authors' code that --legacy repeats, as descriptions and options of a recipe. None
-    is on by default: they exist to show the effect of each defect.
-    """
-    fixed: dict[str, Any] = _read_toml(name)["fixed"]
-    return fixed
+Defects = Mapping[str, tuple[str, Mapping[str, Any]]]  # description, and options of a recipe, of each defect by name
 
 
-def _read_toml(name: str) -> dict[str, Any]:
-    return tomllib.loads((Path(__file__).parent / "scales" / f"{name}.toml").read_text(encoding="utf-8"))
-
-
-def with_defects(legacy: str, defects: Mapping[str, Mapping[str, Any]]) -> tuple[str, dict[str, Any]]:
+def with_defects(legacy: str, defects: Defects) -> tuple[str, dict[str, Any]]:
     """The `condition` in rows, and the options, for defects in --legacy, separated by commas or `all`.
 
-    >>> with_defects("shifted", {"small": {"options": {"size": 25}}, "shifted": {"options": {"shift": 1}}})
+    >>> with_defects("shifted", {"small": ("few", {"size": 25}), "shifted": ("overlapping", {"shift": 1})})
     ('legacy:shifted', {'shift': 1})
     """
     asked = [name.strip() for name in legacy.split(",")]
     if unknown := [name for name in asked if name not in (*defects, "all")]:
         raise InputError(f"--legacy {unknown[0]!r} is not known; choose {', '.join(defects)}, or all")
     names = [name for name in defects if name in asked or "all" in asked]
-    options = {option: value for name in names for option, value in defects[name]["options"].items()}
+    options = {option: value for name in names for option, value in defects[name][1].items()}
     for option in options:
-        if len(alike := [name for name in names if option in defects[name]["options"]]) > 1:
+        if len(alike := [name for name in names if option in defects[name][1]]) > 1:
             raise InputError(f"--legacy takes {' or '.join(alike)}, not both")
     return f"legacy:{'all' if len(names) == len(defects) else ','.join(names)}", options
 

@@ -23,15 +23,13 @@ from isogloss.measures.statistics import (
     Floats,
     Interval,
     Seeds,
-    band,
     mean_over_seeds,
     paired_differences,
 )
-from isogloss.runs.table import KEY, Row, is_given, records, row
+from isogloss.runs.table import KEY, OTHERS, Row, is_given, records, row
 from isogloss.seeds import seed_of
 
 LEAST = 3  # minimum number of seeds for an interval
-OTHERS = "others"  # the target of a mean over all languages but the source
 ALONE = -1  # the seed of rows without one, such as those of a model before training
 
 Coordinates = Mapping[str, Any]
@@ -107,10 +105,11 @@ class Curves:
             look: Further fields of `Line`.
         """
         shown = self.steps <= until
-        mean = band(self.values[:, shown], scale="log" if log else "linear")
-        sides = [np.clip(side, 0.0, 1.0) if share else side for side in (mean.low, mean.high)]
-        ends = [(scale * side).tolist() for side in sides] if len(self.seeds) >= LEAST else []
-        return Line(label, self.steps[shown].tolist(), (scale * mean.mean).tolist(), *ends, **look)
+        means = [over_seeds(column, log=log) for column in self.values[:, shown].T]
+        means = [mean.clipped() for mean in means] if share else means
+        value, low, high = ([scale * getattr(mean, end) for mean in means] for end in ("value", "low", "high"))
+        ends = (low, high) if len(self.seeds) >= LEAST else ()
+        return Line(label, self.steps[shown].tolist(), value, *ends, **look)
 
 
 def curves_of(points: Mapping[int, Seeds]) -> Curves | None:
@@ -167,7 +166,7 @@ class Results:
         changes = []
         for chosen in product(*several.values()) if column == "value" else ():
             at = {**coordinates, **dict(zip(several, chosen, strict=True))}
-            changes.append(less(self.values(**at), self.values(**{**at, **base}), log=log))
+            changes.append(differences(self.values(**at), self.values(**{**at, **base}), log=log))
         return by_seed(changes, gmean) if log else by_seed(changes)
 
     @cached_property
@@ -262,12 +261,12 @@ def _choices(value: Any) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(value)) if isinstance(value, list | tuple) else (_cell(value),)
 
 
-def less(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
+def differences(first: Seeds, second: Seeds, *, log: bool = False) -> Seeds:
     """Differences by seed, for the seeds that both have; a second side without seeds is used for all of them.
 
     log: whether to use ratios instead of differences.
 
-    >>> less({0: 3.0, 1: 5.0}, {1: 1.0}), less({0: 3.0}, {-1: 1.0})
+    >>> differences({0: 3.0, 1: 5.0}, {1: 1.0}), differences({0: 3.0}, {-1: 1.0})
     ({1: 4.0}, {0: 2.0})
     """
     known = dict.fromkeys(first, second[ALONE]) if set(second) == {ALONE} else second
@@ -293,14 +292,14 @@ def final(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["step"].isna() & table["seed"].notna() & (table["target"] != OTHERS)]
 
 
-def moved(table: pd.DataFrame, names: Sequence[str], **coordinates: Any) -> Iterator[dict[str, Any]]:
+def rows_at(table: pd.DataFrame, names: Sequence[str], **coordinates: Any) -> Iterator[dict[str, Any]]:
     """Rows with their values, with these of their coordinates, and with new values of others."""
     for entry in records(table):
         taken = {name: entry[name] for name in ("n", "low", "high", "over", "floor", "parts", *names) if name in entry}
         yield row(entry["measure"], entry["value"], **taken, **coordinates)
 
 
-def alike(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
+def grouped_rows(rows: Iterable[Row], *free: str) -> Iterator[tuple[dict[str, Any], list[Row]]]:
     """Group rows by measure and all coordinates but the free ones; yields the shared coordinates and the rows."""
     names = [name for name in KEY if name not in free]
     groups: dict[tuple[Any, ...], list[Row]] = {}
@@ -321,7 +320,7 @@ def mean_over(rows: Iterable[Row], *names: str, **replaced: Any) -> Iterator[dic
         names: The coordinates in which they differ.
         replaced: Coordinates of the mean, as in `target="others"`.
     """
-    for coordinates, group in alike(rows, *names):
+    for coordinates, group in grouped_rows(rows, *names):
         value = float(np.mean([entry["value"] for entry in group]))
         known = [name for name in ("floor", "low", "high") if all(is_given(entry.get(name)) for entry in group)]
         at = {**coordinates, **{name: float(np.mean([entry[name] for entry in group])) for name in known}, **replaced}
@@ -343,12 +342,12 @@ def changes(
     """
     groups = [
         (coordinates, {int(entry["seed"]): float(entry["value"]) for entry in group})
-        for coordinates, group in alike(rows, "seed")
+        for coordinates, group in grouped_rows(rows, "seed")
     ]
     known = {tuple(sorted(coordinates.items())): seeds for coordinates, seeds in groups}
     for coordinates, seeds in groups:
         start = known.get(tuple(sorted({**coordinates, **reference}.items())), {})
-        moved = less(seeds, start, log=log)
+        moved = differences(seeds, start, log=log)
         if moved and {**coordinates, **reference} != coordinates:
             of, interval = coordinates.pop("measure"), over_seeds(moved, log=log)
             at = coordinates if log else {**coordinates, "unit": of}

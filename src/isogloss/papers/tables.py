@@ -15,8 +15,8 @@ from typing import Any
 
 from isogloss.figure import NOTHING, Figure, Line, Panel, Table, percent, span
 from isogloss.measures.statistics import Interval
-from isogloss.papers.results import ALONE, LEAST, OTHERS, Coordinates, Results, no_interval, over_seeds
-from isogloss.runs.table import KEY, Row, is_given
+from isogloss.papers.results import ALONE, LEAST, Coordinates, Results, no_interval, over_seeds
+from isogloss.runs.table import KEY, OTHERS, Row, is_given
 from isogloss.text.languages import short_name
 
 EXACT = ("condition", "selection", "method")  # a number without one of these matches only rows without it
@@ -120,8 +120,7 @@ class Captions:
 
     A figure has a `title`, a `caption` and the names of its axes; a table has a `title`, `notes` and optionally the
     head of its first column (`corner`). Names in braces are filled in. Shared or optional sentences come first in the
-    file, by name; the value False leaves one out. Other fields of `Figure`, such as `log`, are passed on. The file may
-    also have tables of coordinates, which the paper reads from `words`.
+    file, by name; the value False leaves one out. Other fields of `Figure`, such as `log`, are passed on.
     """
 
     words: Mapping[str, Any]

@@ -5,8 +5,8 @@ GPU). Then each part of the paper uses them: `rotate` (Figures 7 and 6), `stitch
 (Table 1). Figure 7 and Table 1 have published numbers (`published/wu2020.csv`); Figures 4, 5, 6 and 8 are graphics
 only, so there are no published values for them.
 
-Intervals are over pairs of languages for claims about languages, over seeds of task heads for transfer, and over
-sentences or words for retrieval.
+Intervals are over pairs of languages and seeds for claims about languages, over seeds of task heads for transfer, and
+over sentences for retrieval of a pair with one seed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +21,14 @@ import numpy as np
 
 from isogloss.errors import InputError, require
 from isogloss.figure import Figure, Line, Panel, Table, number, signed
-from isogloss.measures.statistics import Estimate, Interval, correlation
+from isogloss.measures.statistics import Estimate, Interval, Seeds, correlation
 from isogloss.papers import data_sets, paper
-from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, compared_claim, over_pairs
-from isogloss.papers.results import LEAST, OTHERS, Curves, Results, mean_over, moved, over_seeds
+from isogloss.papers.claims import Claim, Comparison, Contrast, above, below, over_pairs
+from isogloss.papers.results import LEAST, Curves, Results, differences, mean_over, over_seeds, rows_at
 from isogloss.papers.tables import grid, panels, read_captions, read_published
 from isogloss.recipes.jobs import Job
 from isogloss.runs.run import Run, read_rows
-from isogloss.runs.table import Row, frame, mean_rows, row
+from isogloss.runs.table import OTHERS, POOLED, mean_rows
 from isogloss.text.catalog import find_lexicon
 from isogloss.text.readers.examples import read_pairs
 from isogloss.text.readers.lines import paragraphs, read_lines
@@ -70,7 +70,19 @@ class Variant:
     frozen: int = -1
 
 
-VARIANTS = {name: Variant(**line) for name, line in paper.read_fixed("wu2020")["variants"].items()}
+EMBEDDINGS = {"separate": "embeddings"}
+VARIANTS = {
+    DEFAULT: Variant(apart=False),
+    CRAWL: Variant(packed=".crawl", apart=False),
+    "No anchors": Variant({"anchors": "none"}, {"anchors": "none"}, ".none"),
+    "Default anchors": Variant({"vocabularies": "separate"}, {"vocabularies": "separate"}, ".separate"),
+    "Extra anchors": Variant({"anchors": "extra"}, {"anchors": "extra"}, ".extra", apart=False),
+    OWN_EMBEDDINGS: Variant(EMBEDDINGS, EMBEDDINGS, ".own", frozen=0),
+    "Sep L1-3": Variant({"separate": "1-3"}, frozen=3),
+    "Sep L1-6": Variant({"separate": "1-6"}, frozen=6),
+    "Sep Emb + L1-3": Variant({"separate": "embeddings+1-3"}, EMBEDDINGS, ".own", frozen=3),
+    "Sep Emb + L1-6": Variant({"separate": "embeddings+1-6"}, EMBEDDINGS, ".own", frozen=6),
+}
 
 
 def plan(request: paper.Request, scale: SimpleNamespace) -> paper.Outline:
@@ -333,6 +345,8 @@ CKA = {"measure": "cka", "task": "cka"}
 SENTENCES = {"measure": "p@1", "task": "retrieval", "condition": ROTATION, "method": "cosine"}
 TABLE_1 = {task: {"measure": measure, "task": f"table-1 {task}"} for task, measure in TASKS.items()}
 TWO_MODELS = {"model": MONOLINGUAL}
+STITCHED = {task: {"measure": TASKS[task], "task": f"stitch {task}"} for task in STITCHED_TASKS}
+WORDS = {"measure": "p@1", "task": "lexicon", "condition": "procrustes+iterative", "method": "csls"}
 
 
 def collect(run: Run, jobs: Sequence[Job]) -> None:
@@ -344,7 +358,6 @@ def collect(run: Run, jobs: Sequence[Job]) -> None:
     """
     rows = [entry for job in jobs if job.coordinates["part"] != "pack" for entry in _rows_of(job)]
     rows += mean_over([entry for entry in rows if entry["measure"] in FORMS], "layer")
-    rows += relation_rows(rows)
     run.append(map(PUBLISHED.beside, rows))
     run.append(mean_rows(rows))
 
@@ -354,21 +367,23 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     at, table = job.coordinates, read_rows(job.folder)
     part, measures = at["part"], table["measure"]
     if part == "pretrain":
-        rows = table[(measures == "perplexity") & (table["target"] != "all")]
+        rows = table[(measures == "perplexity") & (table["target"] != POOLED)]
         kind = BILINGUAL if "-" in at["model"] else MONOLINGUAL
         own = {"data": at["model"], "condition": at["condition"], "seed": at["seed"], "task": part, "model": kind}
         own |= {"step": at["updates"]} if "updates" in at else {}
-        yield from moved(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
+        yield from rows_at(rows[rows["step"] == rows["step"].max()], ("target", "unit"), **own)
     elif part == "rotate":  # CKA on the training text, or on all text if there is no training text
         similar = table[measures.isin(FORMS)]
         text = "train" if "train" in set(similar["condition"]) else "test"
         own = {"model": at["kind"], "seed": at["seed"], "unit": "sentence"}
         similar = similar[similar["condition"] == text]
-        yield from moved(similar, ("source", "target", "layer"), task="cka", data=text, **own)
-        yield from moved(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
+        yield from rows_at(similar, ("source", "target", "layer"), task="cka", data=text, **own)
+        yield from rows_at(table[measures == "p@1"], RETRIEVED, task="retrieval", **own)
+        related = table[(measures == RELATION) & (table["condition"] == ROTATION) & (table["method"] == "cosine")]
+        yield from rows_at(related, ("source", "target"), task="cka", **{**own, "unit": "pearson"})
     elif part == "lexicon":
         words = table[measures.isin(("p@1", "coverage"))]
-        for entry in moved(words, (*RETRIEVED, "unit", "model"), task=part):
+        for entry in rows_at(words, (*RETRIEVED, "unit", "model"), task=part):
             if entry["model"].startswith(STATIC):
                 yield {**entry, "model": at.get("vectors", STATIC)}
             elif "vectors" not in at:  # the models' results do not depend on the baseline's vectors
@@ -376,39 +391,23 @@ def _rows_of(job: Job) -> Iterator[dict[str, Any]]:
     elif part == "stitch":
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & (table["target"] == at["target"])]
         names = ("data", "source", "target", "layer", "condition", "seed")
-        yield from moved(main, names, task=f"stitch {at['task']}", model=at["kind"])
+        yield from rows_at(main, names, task=f"stitch {at['task']}", model=at["kind"])
     else:
         main = table[(measures == TASKS[at["task"]]) & table["seed"].notna() & table["step"].isna()]
-        for entry in moved(main[main["target"] != "others"], ("data", "source", "target", "seed")):
+        for entry in rows_at(main[main["target"] != OTHERS], ("data", "source", "target", "seed")):
             own = {"task": f"table-1 {at['task']}", "model": f"{entry['source']}-{at['target']}"}
             own |= {"task": f"{CURVE} {at['task']}", "step": at["updates"]} if part == CURVE else {}
             yield {**entry, **own, "condition": at["condition"]}
 
 
-def relation_rows(rows: Sequence[Row]) -> Iterator[dict[str, Any]]:
-    """Rows with the correlation, over layers, of CKA and retrieval after a rotation.
-
-    It is Pearson's correlation of debiased CKA and P@1 for each pair of languages, kind of models and seed; n is the
-    number of layers, at least three.
-    """
-    results = Results(frame(rows))
-    for target in results.targets(task="retrieval"):
-        for kind in (BILINGUAL, MONOLINGUAL):
-            for seed, (similar, right) in layer_by_layer(results, target, kind).items():
-                both = correlation(similar, right, kind="pearson") if len(similar) >= LEAST else None
-                if both and np.isfinite(both.value):
-                    own = {"task": "cka", "model": kind, "source": results.source, "target": target, "seed": seed}
-                    yield row(RELATION, both, unit="pearson", **own)
-
-
-def layer_by_layer(results: Results, target: str, kind: str) -> dict[int, list[list[float]]]:
-    """CKA and P@1 after a rotation by layer and seed, at the layers that have both."""
-    similar, right = (_curves(results, target, **at, model=kind) for at in (CKA, SENTENCES))
-    if similar is None or right is None:
-        return {}
+def _cka_and_retrieval(results: Results, target: str) -> Line | None:
+    """A circle for every layer: P@1 after a rotation between two models over CKA, means over seeds."""
+    similar, right = (_curves(results, target, **at, **TWO_MODELS) for at in (CKA, SENTENCES))
+    if not similar or not right:
+        return None
     layers = sorted({*similar.steps} & {*right.steps})
-    seeds = sorted({*similar.seeds} & {*right.seeds}) if layers else []
-    return {seed: [[curves.at(layer)[seed] for layer in layers] for curves in (similar, right)] for seed in seeds}
+    x, y = ([over_seeds(curve.at(layer)).value for layer in layers] for curve in (similar, right))
+    return Line(target, x, y, dots=True)
 
 
 def _curves(results: Results, target: str, **at: Any) -> Curves | None:
@@ -423,6 +422,8 @@ FAR = 10  # "far more often than chance" means at least this many times chance
 # Distance of a language from English: the same, Germanic, Romance, Slavic, another family.
 DISTANCE = {"en2": 0, "de": 1, "nl": 1, "fr": 2, "ru": 3, "zh": 4}
 MEAN_CKA: dict[str, Any] = {**CKA, "layer": None}
+LOWER, MIDDLE, UPPER = [1, 2, 3, 4], [3, 4, 5], [5, 6, 7, 8]  # layers
+BOTH = ("seeds", "pairs")  # the intervals of a comparison
 
 
 @Claim("order")
@@ -433,10 +434,6 @@ def _order(results: Results) -> Iterator[Contrast]:
         words = f"CKA of {first} above {second} ({means[0] - means[1]:.3f} in the paper)"
         models = {"model": first}, {"model": second}
         yield from Comparison(words, MEAN_CKA, *models, over=("pairs",), shares=False)(results)
-        for target in results.targets(task="cka"):
-            seeds = results.values(target=target, **MEAN_CKA, model=first, base={"model": second})
-            if len(seeds) >= LEAST:
-                yield Contrast(f"in {results.source}-{target} by {{}} over {len(seeds)} seeds", seeds)
 
 
 @Claim("depth")
@@ -444,25 +441,35 @@ def _depth(results: Results) -> Iterator[Contrast]:
     """Similarity falls with depth."""
     for kind in (BILINGUAL, MONOLINGUAL):
         curves = [_curves(results, target, **CKA, model=kind) for target in results.targets(task="cka")]
-        points = [(curve.steps[curve.steps > 0], curve.mean[curve.steps > 0]) for curve in curves if curve]
-        slopes = [float(np.polyfit(layers, means, 1)[0]) for layers, means in points if len(layers) > 1]
+        slopes = [slope for curve in curves if curve and (slope := _slopes(curve))]
         if slopes:
-            yield over_pairs(f"{kind}, change of CKA a layer {{}}", slopes, below)
+            means = [over_seeds(slope).value for slope in slopes]
+            yield over_pairs(f"{kind}, change of CKA a layer {{}}", means, slopes, below)
+
+
+def _slopes(curves: Curves) -> Seeds:
+    """The change per layer above the embeddings, by seed; empty for a single layer."""
+    layers = curves.steps > 0
+    if layers.sum() < 2:
+        return {}
+    slopes = np.polyfit(curves.steps[layers], curves.values[:, layers].T, 1)[0]
+    return dict(zip(curves.seeds, slopes.tolist(), strict=True))
 
 
 @Claim("distance", missing="the pairs are too few to rank")
 def _distance(results: Results) -> Iterator[Contrast]:
     """What a bilingual model adds to similarity is less for languages that are further from English."""
-    apart = {}
+    apart, most = {}, 0
     for target in DISTANCE:
-        both, alone = (over_seeds(results.values(**MEAN_CKA, target=target, model=kind)) for kind in KINDS[:2])
+        sides = [results.values(**MEAN_CKA, target=target, model=kind) for kind in KINDS[:2]]
+        both, alone = map(over_seeds, sides)
         if both.n and alone.n:
-            apart[target] = both.value - alone.value
+            apart[target], most = both.value - alone.value, max(most, len(differences(*sides)))
     if len(apart) > LEAST:
         ranks = correlation([DISTANCE[target] for target in apart], list(apart.values()), ordered=False)
         each = ", ".join(f"{target} {gap:+.3f}" for target, gap in apart.items())
         words = f"bilingual less monolingual, nearest first: {each}; rank correlation with distance {{}}"
-        yield Contrast(words, Estimate.of(ranks, "fisher"), below)
+        yield Contrast(words, Estimate.of(ranks, "fisher"), below, seeds=most)
 
 
 @Claim("rotation", missing="no sentence was looked up with two models")
@@ -496,21 +503,127 @@ def _relation(results: Results) -> Iterator[Contrast]:
         if by_seed := results.values(**at):
             seeds, first = over_seeds(by_seed), results.interval(seed=min(by_seed), **at)
             known = seeds if seeds.known or first is None else replace(first, value=seeds.value)
-            values.append(seeds.value)
+            values.append(by_seed)
             each.append(f"{target} {known.clipped(-1.0).share} over {'seeds' if seeds.known else 'layers'}")
     if values:
-        yield over_pairs(f"{', '.join(each)}; all: {{}}", values, above, PEARSON)
+        means = [over_seeds(by_seed).value for by_seed in values]
+        yield over_pairs(f"{', '.join(each)}; all: {{}}", means, values, above, PEARSON)
 
 
-lower_layers, *others = (compared_claim(name, line) for name, line in CAPTIONS.words["claims"].items())
-CLAIMS = (_order, _depth, _distance, _far, lower_layers, _relation, *others)
+@Claim("lower layers")
+def _lower(results: Results) -> Iterator[Contrast]:
+    """After a rotation, sentences are found best at lower layers."""
+    at, layers = {**SENTENCES, **TWO_MODELS}, ({"layer": LOWER}, {"layer": UPPER})
+    return Comparison("P@1 in layers 1 to 4 above 5 to 8", at, *layers, over=("pairs",), shares=False)(results)
+
+
+@Claim("middle")
+def _middle(results: Results) -> Iterator[Contrast]:
+    """Stitched layers carry a task best when they meet in the middle."""
+    for (task, at), end in product(STITCHED.items(), (0, DEPTH)):
+        words, at = f"{NAMES[task]}, layers 3 to 5 above {end}", {**at, **TWO_MODELS, "condition": "stitched"}
+        yield from Comparison(words, at, {"layer": MIDDLE}, {"layer": end}, over=BOTH)(results)
+
+
+@Claim("below bilingual")
+def _below(results: Results) -> Iterator[Contrast]:
+    """Two models stitched by a rotation stay below the bilingual model."""
+    ways = ({"model": BILINGUAL, "condition": "unmapped"}, {**TWO_MODELS, "condition": "stitched"})
+    for task, at in STITCHED.items():
+        words = f"{NAMES[task]}, bilingual above stitched"
+        yield from Comparison(words, {**at, "layer": MIDDLE}, *ways, over=BOTH)(results)
+
+
+@Claim("mapped bilingual")
+def _mapped(results: Results) -> Iterator[Contrast]:
+    """A map between its languages helps the bilingual model in parsing only (appendix A)."""
+    for task, test in (("ner", below), ("parsing", above)):
+        words, at = f"{NAMES[task]}, mapped above unmapped", {**STITCHED[task], "layer": MIDDLE, "model": BILINGUAL}
+        yield from Comparison(words, at, {"condition": "stitched"}, {"condition": "unmapped"}, test, BOTH)(results)
+
+
+@Claim("higher layers")
+def _higher(results: Results) -> Iterator[Contrast]:
+    """Vectors of words, averaged over their uses, find translations better at higher layers."""
+    at, layers = {**WORDS, **TWO_MODELS, "unit": "word"}, ({"layer": UPPER}, {"layer": LOWER})
+    return Comparison("P@1 in layers 5 to 8 above 1 to 4", at, *layers, over=("pairs",), shares=False)(results)
+
+
+@Claim("static")
+def _static(results: Results) -> Iterator[Contrast]:
+    """Rows of the embedding matrix are above static vectors, words averaged over their uses below."""
+    sides = (("embedding matrix", "piece", above), ("mean over layers", "word", below))
+    for model, (side, unit, test) in product((STATIC, FASTTEXT), sides):
+        words, at = f"{side} above {'fastText' if model == FASTTEXT else model}", {**WORDS, "unit": unit}
+        yield from Comparison(words, at, TWO_MODELS, {"model": model}, test, ("pairs",), shares=False)(results)
+
+
+@Claim("layers and vocabulary")
+def _shared(results: Results) -> Iterator[Contrast]:
+    """Sharing the layers matters more than sharing the vocabulary."""
+    for task, at in TABLE_1.items():
+        words = f"{NAMES[task]}, layers 1 to 6 apart above no anchors"
+        yield from Comparison(words, at, {"condition": "Sep L1-6"}, {"condition": "No anchors"}, below)(results)
+
+
+CLAIMS = (_order, _depth, _distance, _far, _lower, _relation, _middle, _below, _mapped, _higher, _static, _shared)
 
 
 # ------------------------------------------------------------------------------------------------ tables and figures
 
-# Figures by layer, with a panel for each pair of languages, are also tables with a column for each layer. By name: the
-# shared coordinates of the curves, and further lines of the table.
-CHARTS: Mapping[str, Mapping[str, Mapping[str, Any]]] = CAPTIONS.words["charts"]
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure by layer with a panel for each pair of languages, which is also a table with a column for each layer.
+
+    shared: coordinates and formats of all curves. curves: further coordinates of each. table: lines of the table alone.
+    """
+
+    shared: Mapping[str, Any]
+    curves: Mapping[str, Mapping[str, Any]]
+    table: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+DECIMALS = {"form": "{:.3f}", "printed": "{:.2f}"}
+TRANSDUCTIVE = {"condition": "procrustes+iterative transductive"}
+STITCHINGS = {
+    "two models, stitched": {"model": MONOLINGUAL, "condition": "stitched"},
+    "two models, as they are": {"model": MONOLINGUAL, "condition": "unmapped"},
+    "two models, any rotation": {"model": MONOLINGUAL, "condition": "random"},
+    "bilingual, as it is": {"model": BILINGUAL, "condition": "unmapped"},
+    "bilingual, mapped": {"model": BILINGUAL, "condition": "stitched"},
+}
+LOOKED_UP: dict[str, dict[str, Any]] = {
+    "words in use": {"model": MONOLINGUAL, "unit": "word", "items": True},
+    "static, the same words": {"unit": "word", "model": STATIC},
+    "embedding matrix": {"unit": "piece", "model": MONOLINGUAL},
+    "static, the same pieces": {"unit": "piece", "model": STATIC},
+    "fastText, the same words": {"unit": "word", "model": FASTTEXT},
+    "fastText, the same pieces": {"unit": "piece", "model": FASTTEXT},
+}
+COVERAGE = {"model": MONOLINGUAL, "unit": "word", "measure": "coverage", "condition": "test", "method": ""}
+ROTATIONS = {
+    "raw": {"condition": "raw"},
+    "centred": {"condition": "centred inductive"},
+    "rotation": {"condition": "procrustes"},
+    "rotation, normalised": {},
+    "bilingual, rotation, normalised": {"model": BILINGUAL},
+}
+ROTATIONS_OF_TEST = {
+    "rotation, the test's means": TRANSDUCTIVE,
+    "rotation, the test's means, CSLS": {**TRANSDUCTIVE, "method": "csls"},
+}
+CKA_FORMS = {
+    f"{kind}, {form}": {"model": kind, "measure": measure}
+    for form, measure in (("biased", "cka_biased"), ("as printed", AS_PRINTED))
+    for kind in KINDS
+}
+CHARTS = {
+    "figure-7": Chart({**CKA, **DECIMALS}, {kind: {"model": kind} for kind in KINDS}, CKA_FORMS),
+    "figure-6": Chart({**SENTENCES, **TWO_MODELS, **DECIMALS, "share": True}, ROTATIONS, ROTATIONS_OF_TEST),
+    **{f"figure-5-{task}": Chart({**at, "share": True, "scale": 100}, STITCHINGS) for task, at in STITCHED.items()},
+    "figure-4": Chart({**WORDS, **DECIMALS}, LOOKED_UP, {"coverage of the test": COVERAGE}),
+}
 
 
 def _pairs(results: Results, task: str) -> dict[str, dict[str, Any]]:
@@ -530,11 +643,11 @@ def tables(results: Results) -> list[Table]:
     made: list[Table] = []
     layers = {str(layer): {"layer": layer} for layer in sorted(results.distinct("layer"))}
     for name, chart in CHARTS.items():
-        shared = chart["shared"]
+        shared = chart.shared
         rows = {
             f"{pair}, {label}": {**at, **shared, **own}
             for pair, at in _pairs(results, shared["task"]).items()
-            for label, own in {**chart["curves"], **chart.get("table", {})}.items()
+            for label, own in {**chart.curves, **chart.table}.items()
         }
         told = CAPTIONS.table(name)
         made += grid(results, rows, {"all layers": {"layer": None}, **layers}, **told, known=PUBLISHED)
@@ -565,16 +678,15 @@ def figures(results: Results) -> list[Figure]:
     """All figures that can be made from the rows."""
     made = []
     for name, chart in CHARTS.items():
-        shared, lines = chart["shared"], chart["curves"]
+        shared, lines = chart.shared, chart.curves
         at = {**shared, "respelt": {"measure": AS_PRINTED}}
         pairs = {pair: {**ends, **at} for pair, ends in _pairs(results, shared["task"]).items()}
         known = PUBLISHED if name == "figure-7" and results.source == "en" else None
         made += CAPTIONS.figure(name, panels(results, pairs, lines, floor=name == "figure-6", known=known))
-        if name == "figure-6":  # add a circle for every layer of each pair of languages, averaged over seeds
-            both = {code: layer_by_layer(results, code, MONOLINGUAL) for code in results.targets(task="retrieval")}
-            means = {code: np.mean(list(seeds.values()), axis=0).tolist() for code, seeds in both.items() if seeds}
-            dots = [Line(target, similar, right, dots=True) for target, (similar, right) in means.items()]
-            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", dots)] if dots else [])
+        if name == "figure-6":
+            dots = [_cka_and_retrieval(results, code) for code in results.targets(task="retrieval")]
+            shown = [line for line in dots if line and line.steps]
+            made += CAPTIONS.figure("figure-6-and-7", [Panel("two models", shown)] if shown else [])
     variants = {variant: {"condition": variant} for variant in VARIANTS}
     return made + CAPTIONS.figure("curves", panels(results, _curve_tasks(results), variants, over="step"))
 

@@ -30,7 +30,12 @@ from isogloss.measures import scores as ratios
 from isogloss.measures.scores import Score, left_out, resampled
 from isogloss.measures.statistics import PARTS, percentile_interval
 from isogloss.recipes.task_sets import TaskSet, TaskSets
-from isogloss.runs.table import Row, row
+from isogloss.runs.table import (
+    ORACLE,
+    OTHERS as OTHERS,  # `stitch` reads it from here
+    Row,
+    row,
+)
 from isogloss.seeds import seed_of
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.model import TaskModel, predict
@@ -38,8 +43,6 @@ from isogloss.tasks.task import Items, Task, chance_floors
 from isogloss.training.loop import Training
 from isogloss.training.probes import Probe, Reading
 
-OTHERS = "others"  # the target of a mean over all languages but the source
-ORACLE = "oracle"
 FLOOR = "floor"
 DAMAGED = "holds no scores", "remove the folder of this training, and --resume trains it again"
 

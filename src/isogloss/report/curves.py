@@ -23,11 +23,10 @@ import pandas as pd
 from isogloss.figure import Figure, Line, Table
 from isogloss.measures.registry import describe
 from isogloss.measures.statistics import Interval, Scale, change_interval, mean_over_seeds
-from isogloss.runs.table import WITHOUT_SINKS, is_given, training_name
+from isogloss.runs.table import OTHERS, POOLED, WITHOUT_SINKS, is_given, training_name
 from isogloss.text import languages
 
-POOLED, OTHERS = "all", "others"  # targets of readings over the text of all languages, and of all but the trained one
-HELD, TEST, ORACLE = "validation", "test", "oracle"
+HELD, TEST = "validation", "test"
 RETRIEVAL = (("p@1", "centred"), ("p@1", "csls"), ("p@1", "cosine"))
 LEADING = (*RETRIEVAL, ("cka", "debiased"), ("word_agreement", "centred"))
 SHORT_TITLES = {"p@1": "P@1", "cka": "CKA", "word_agreement": "word agreement", "aer": "alignment error"}

@@ -16,8 +16,8 @@ import pandas as pd
 from isogloss.errors import InputError
 from isogloss.measures.statistics import mean_over_seeds
 from isogloss.report import curves, map_view, training_view
-from isogloss.report.curves import HELD, OTHERS, TEST, Curve, Fact, RunFolder, View, language_name, listed, select
-from isogloss.runs.table import START, training_name
+from isogloss.report.curves import HELD, TEST, Curve, Fact, RunFolder, View, language_name, listed, select
+from isogloss.runs.table import OTHERS, START, training_name
 from isogloss.training.plans import parse_plan
 
 

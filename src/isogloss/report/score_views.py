@@ -25,7 +25,8 @@ from isogloss.measures.registry import describe
 from isogloss.papers.results import Results
 from isogloss.papers.tables import panels
 from isogloss.report import curves, map_view, training_view
-from isogloss.report.curves import ORACLE, OTHERS, Curve, Fact, RunFolder, View, grouped, language_name, number, select
+from isogloss.report.curves import Curve, Fact, RunFolder, View, grouped, language_name, number, select
+from isogloss.runs.table import ORACLE, OTHERS
 
 UNITS = {"lexicon": "word", "rotate": "sentence"}
 METHODS = {"lexicon": "csls", "rotate": "cosine"}  # as in the papers; the rows have both methods

@@ -15,7 +15,8 @@ from typing import Any
 from isogloss.figure import COLOURS, DASHES, Figure, Line, Panel, file_name, printable
 from isogloss.measures.registry import describe
 from isogloss.report import curves, map_view
-from isogloss.report.curves import HELD, OTHERS, POOLED, Curve, Fact, RunFolder, View, average, language_name, select
+from isogloss.report.curves import HELD, Curve, Fact, RunFolder, View, average, language_name, select
+from isogloss.runs.table import ORACLE, OTHERS, POOLED
 
 MOST_SENTENCES = 8
 SAME = ", not clearly different from"
@@ -50,7 +51,7 @@ def panels(run: RunFolder) -> list[StepPanel]:
     known = [
         curve
         for curve in run.by_step
-        if curve.selection != curves.ORACLE
+        if curve.selection != ORACLE
         and curve.measure != "relative_gap"
         and (curve.measure, curve.data) != ("perplexity", curves.TEST)
     ]

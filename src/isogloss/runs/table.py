@@ -42,6 +42,8 @@ COLUMNS = (*ANSWER, *COORDINATES, "parts")
 NAMES = tuple(name for name in (*COORDINATES, "measure") if name not in COUNTS)
 KEY = ("measure", *COORDINATES)
 FORMULA = re.compile("'*[=+@\t\r-]")  # the start of texts that spreadsheets read as formulas, quoted or not
+POOLED, OTHERS = "all", "others"  # targets: the text of all languages, and the mean or text of all but the trained one
+ORACLE = "oracle"  # the selection on the targets themselves
 UNTUNED, START = "untuned", "start"  # the plan of models before fine-tuning; the name of such a model as `other_model`
 
 Row = Mapping[str, Any]
