@@ -228,6 +228,8 @@ def test_a_run_that_kept_nothing_is_refused_in_a_sentence(tmp_path, tuned):
     with pytest.raises(InputError, match="is no model, but the folders checkpoints/.* and 5 more in it are"):
         ig.load(tuned)
     shutil.copytree(tuned / "models" / TRAININGS[0] / "step-4", tmp_path / "run" / "model")
+    with pytest.raises(InputError, match=f"{tmp_path.name} is no model, but .*run/model is one: give that"):
+        ig.load(tmp_path)
     assert ig.load(tmp_path / "run").fingerprint == ig.load(tmp_path / "run" / "model").fingerprint
     assert model_name(tuned / "models" / TRAININGS[0] / "step-4") == f"tuned/{TRAININGS[0]}/step-4"
 

@@ -379,7 +379,7 @@ def test_target_models_that_cannot_be_used_are_one_sentence(tiny, source_dev, tm
             "--target-models qac: give a language of --test other than",
         ),
         ({"target_models": {"qaa": first}}, "--target-models qaa: give a language of --test"),
-        ({"target_models": {"qab": tmp_path / "nothing"}}, "there is no folder"),
+        ({"target_models": {"qab": tmp_path}}, "is no model"),
         (
             {"target_models": {"qab": tiny("distilbert")}, "plans": "reinit:1-1+freeze:1"},
             "freeze:1 changes frozen layers",

@@ -473,8 +473,10 @@ def locate(name: str | Path) -> str:
         if not (folder / "config.json").is_file():
             inside = [file for depth in ("*", "*/*", "*/*/*") for file in sorted(folder.glob(f"{depth}/config.json"))]
             sides = [file.parent.relative_to(folder).as_posix() for file in inside]
-            if len(sides) == 1:  # a run folder with one model, or a folder around a model
+            if len(sides) == 1 and (folder / "run.json").is_file():
                 return locate(folder / sides[0])
+            if len(sides) == 1:
+                raise InputError(f"{folder} is no model, but {folder / sides[0]} is one: give that")
             if sides:
                 few = ", ".join(sides[:3]) + (f" and {len(sides) - 3} more" if len(sides) > 3 else "")
                 raise InputError(f"{folder} is no model, but the folders {few} in it are: name one of these")
