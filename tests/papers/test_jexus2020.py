@@ -190,6 +190,7 @@ def test_correlations_are_those_of_scipy_on_seed_means_without_nothing_frozen():
                 assert math.isclose(one.value.item(), reference(x, y).statistic, abs_tol=1e-9)
                 assert one.n.item() == 12 and one.low.item() <= one.value.item() <= one.high.item()
     assert set(rows[rows.measure == "spearman"].target) == {"de", "zh", "nl", "others"}
+    assert set(rows[rows.measure == "spearman"].over) <= {"layers", ""}
 
 
 def test_the_table_is_points_by_languages_with_dutch_apart():

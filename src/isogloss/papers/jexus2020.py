@@ -180,7 +180,8 @@ def correlations(results: Results) -> Iterator[Row]:
             for kind in CORRELATIONS:
                 value = correlation(x, y, kind=kind)
                 if value.value == value.value:
-                    yield row(kind, value, **coordinates, target=target, unit=name, condition="accuracy")
+                    at = {**coordinates, "target": target, "unit": name, "condition": "accuracy"}
+                    yield row(kind, value, over="layers", **at)
 
 
 def _languages(results: Results) -> list[str]:

@@ -222,7 +222,7 @@ def relation_rows(results: Results) -> Iterator[dict[str, Any]]:
                 both = correlation(near, [[gap for gap, _ in some] for some in sources], ordered=False)
                 if np.isfinite(both.value):
                     at = {"task": task, "plan": plan, "unit": "spearman", "model": results.model, "layer": layer}
-                    yield row(RELATION, both, n=near.size, **at)
+                    yield row(RELATION, both, n=near.size, over="languages", **at)
 
 
 def _points(results: Results, task: str, plan: str) -> dict[str, list[tuple[float, dict[int | None, float]]]]:

@@ -185,7 +185,7 @@ class Results:
         for at, (key, parts, low, high, over) in enumerate(zip(keys, *columns, strict=True)):
             if parts is not None and parts.count(" ") == PARTS - 1:
                 left[at] = np.array(parts.split(), dtype=np.float64)
-            elif low is not None and over != "seeds":
+            elif low is not None and over not in ("seeds", "layers", "languages"):
                 if key not in drawn:
                     draws = np.random.default_rng(seed_of(0, *map(str, key))).normal(size=PARTS)
                     drawn[key] = (draws - draws.mean()) / draws.std() / math.sqrt(PARTS - 1)

@@ -1,9 +1,9 @@
 """The table: every result of the toolkit is a row with the same columns.
 
-The result: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both),
-the chance `floor`, the number `n` of items, and the `published` value if a paper has one. Rows used for claims also
-have `parts`: the value without each twentieth of the items in turn, separated by spaces, by which rows on the same
-items are compared (`isogloss.measures.statistics.two_way_mean`). The coordinates:
+The result: `measure`, `value`, its interval `low` to `high` and what that interval is `over` (seeds, items or both;
+of a correlation layers or languages), the chance `floor`, the number `n` of items, and the `published` value if a paper
+has one. Rows used for claims also have `parts`: the value without each twentieth of the items in turn, separated by
+spaces, by which rows on the same items are compared (`isogloss.measures.statistics.two_way_mean`). The coordinates:
 
     model, other_model    the model, and the one it was compared with
     layer, other_layer    cuts: 0 is the embedding output, k the output of block k
