@@ -27,7 +27,7 @@ import torch
 from torch import Tensor
 
 from isogloss.errors import InputError, require
-from isogloss.measures.inputs import Sums, centre_rows, double, matrix, numbers_of, paired, shuffled_orders
+from isogloss.measures.inputs import Sums, centre_rows, double, matrix, numbers_of, paired, shuffled_order
 from isogloss.measures.registry import measure
 from isogloss.measures.statistics import PARTS, Interval, jackknife_interval, t_quantile
 
@@ -71,7 +71,7 @@ def cka(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
     >>> round(cka(x, 3 * x + 1), 6)
     1.0
     """
-    return float(linear_cka(x, y, _form(biased)))
+    return linear_cka(x, y, _form(biased))
 
 
 @_kornblith(
@@ -106,7 +106,7 @@ def cka_uncentred(x: Tensor, y: Tensor) -> float:
     >>> cka_uncentred(x, x), round(cka_uncentred(x, torch.ones(2, 2)), 6)
     (1.0, 0.707107)
     """
-    return float(linear_cka(x, y, "cka_uncentred"))
+    return linear_cka(x, y, "cka_uncentred")
 
 
 @_kornblith(
@@ -149,13 +149,14 @@ def cka_minibatch(x: Tensor, y: Tensor, *, batch: int = 256) -> float:
     return cka_from_blocks(torch.stack([block_hsic(x[rows], y[rows]) for rows in even_blocks(x.shape[0], batch)]))
 
 
-def cka_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 8, biased: bool = False) -> float:
-    """The mean of linear CKA of x (n, dx) and y (n, dy) over seeded shuffles of the pairs.
+def cka_floor(x: Tensor, y: Tensor, *, biased: bool = False) -> float:
+    """The mean of linear CKA of x (n, dx) and y (n, dy) over all shuffles of the pairs: the value by chance.
 
-    About 0 if debiased (exactly 0 over all shuffles); if biased, the floor against which to read every value.
+    Exactly 0 if debiased; if biased, the floor against which to read every value.
     """
-    orders = shuffled_orders(len(x), seed=seed, shuffles=shuffles)
-    return float(linear_cka(x, y, _form(biased), orders).mean())
+    x, y = _checked_pair(x, y, _form(biased))
+    first, second = (reduce(add, map(side_sums, _chunks(side))) for side in (x, y))
+    return floor_from_sums(first, second, _form(biased))
 
 
 def _form(biased: bool) -> str:
@@ -179,25 +180,19 @@ def ratio(xy: Tensor, xx: Tensor, yy: Tensor) -> Tensor:
     return xy / (xx.clamp(min=0) * yy.clamp(min=0)).sqrt()
 
 
-def linear_cka(x: Tensor, y: Tensor, form: str, orders: Sequence[Tensor | None] = (None,)) -> Tensor:
-    """Linear CKA in one of `FORMS` of x (n, dx) and y (n, dy), in float64, for each of some orders of y -> (orders,).
-
-    An order (n,) pairs row i of x with row order[i] of y; None is the original order. Terms of a single side are
-    computed once.
-    """
+def linear_cka(x: Tensor, y: Tensor, form: str) -> float:
+    """Linear CKA in one of `FORMS` of x (n, dx) and y (n, dy), in float64."""
     x, y = _checked_pair(x, y, form)
     # Sums of d x d take n d^2 operations, Gram matrices of n x n take n^2 d.
     if x.shape[0] > max(x.shape[1], y.shape[1]):
         first, second = (reduce(add, map(side_sums, _chunks(side))) for side in (x, y))
-        pairs = (reduce(add, map(pair_sums, _chunks(x), _chunks(y, order))) for order in orders)
-        shared = [hsic_from_sums(first, second, pair, form) for pair in pairs]
+        shared = hsic_from_sums(first, second, reduce(add, map(pair_sums, _chunks(x), _chunks(y))), form)
         own = [hsic_from_sums(side, side, side.own, form) for side in (first, second)]
     else:
         gram_x, gram_y = (linear_gram(double(side), form) for side in (x, y))
-        shuffled = (gram_y if order is None else gram_y[order][:, order] for order in orders)
-        shared = [(gram_x * gram).sum() for gram in shuffled]
+        shared = (gram_x * gram_y).sum()
         own = [gram_x.square().sum(), gram_y.square().sum()]
-    return ratio(torch.stack(shared), *own)
+    return float(ratio(shared, *own))
 
 
 # 2. Kernel matrices
@@ -339,8 +334,8 @@ def mean_row(x: Tensor) -> Tensor:
     return x[0] + (x - x[0]).mean(dim=0)
 
 
-def _chunks(x: Tensor, order: Tensor | None = None) -> Iterator[Shifted]:
-    """The rows of a whole matrix x (n, d), in the given order (n,) if any, shifted and in float64, in chunks.
+def _chunks(x: Tensor) -> Iterator[Shifted]:
+    """The rows of a whole matrix x (n, d), shifted and in float64, in chunks.
 
     The reference is the mean of rows sampled over the whole matrix, since the first ones may not be representative.
     """
@@ -348,7 +343,7 @@ def _chunks(x: Tensor, order: Tensor | None = None) -> Iterator[Shifted]:
     reference = mean_row(double(x[:: max(1, n // ROWS_PER_PRODUCT)]))
     for start in range(0, n, ROWS_PER_PRODUCT):
         rows = slice(start, start + ROWS_PER_PRODUCT)
-        yield shift(double(x[rows] if order is None else x[order[rows]]), reference)
+        yield shift(double(x[rows]), reference)
 
 
 def _product(x: Tensor, y: Tensor) -> Tensor:
@@ -592,7 +587,7 @@ def cka_forms(x: Tensor, y: Tensor, *, seed: int = 0) -> dict[str, Interval]:
     """
     x, y = _checked_pair(x, y, "cka")
     n = x.shape[0]
-    (order,) = shuffled_orders(n, seed=seed, shuffles=1)
+    order = shuffled_order(n, seed)
     x, y = x[order], y[order]
     blocks = even_blocks(n, -(-n // PARTS))
     references = [mean_row(double(side[blocks[0]])) for side in (x, y)]

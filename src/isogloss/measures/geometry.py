@@ -14,7 +14,7 @@ from torch import Tensor
 
 from isogloss.errors import require
 from isogloss.measures.cka import PairSums, SideSums
-from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width, shuffled_orders
+from isogloss.measures.inputs import centre_rows, double, matrix, paired, same_width, shuffled_order
 from isogloss.measures.registry import measure
 from isogloss.measures.retrieval import TIE, Scoring, score_blocks, unit_rows
 from isogloss.measures.statistics import Interval, share_interval
@@ -253,15 +253,13 @@ def procrustes_distance(x: Tensor, y: Tensor) -> float:
     return _residual(*_centred(x, y))
 
 
-def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0, shuffles: int = 1) -> float:
-    """The mean of `procrustes_distance` over `shuffles` seeded shuffles of the pairs.
+def procrustes_floor(x: Tensor, y: Tensor, *, seed: int = 0) -> float:
+    """`procrustes_distance` of a seeded shuffle of the pairs, from which other shuffles differ little.
 
-    This is the distance of two unrelated spaces with this n, d and spread of directions. Shuffles differ little, and
-    each costs as much as the value, so the default is one.
+    This is the distance of two unrelated spaces with this n, d and spread of directions.
     """
     x, y = _centred(x, y)
-    orders = shuffled_orders(len(x), seed=seed, shuffles=shuffles)
-    return sum(_residual(x, y[order]) for order in orders) / shuffles
+    return _residual(x, y[shuffled_order(len(x), seed)])
 
 
 def _centred(x: Tensor, y: Tensor) -> Iterator[Tensor]:

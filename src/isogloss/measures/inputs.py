@@ -74,11 +74,9 @@ def centre_rows(x: Tensor) -> Tensor:
     return x - (first + (x - first).mean(dim=-2, keepdim=True))
 
 
-def shuffled_orders(n: int, *, seed: int, shuffles: int) -> list[Tensor]:
-    """Random permutations of n items, (n,) each, on the CPU, so that a seed gives the same ones on every device."""
-    require(shuffles >= 1, f"shuffles must be at least 1, not {shuffles}")
-    generator = torch.Generator().manual_seed(seed)
-    return [torch.randperm(n, generator=generator) for _ in range(shuffles)]
+def shuffled_order(n: int, seed: int) -> Tensor:
+    """A random permutation of n items, (n,), on the CPU, so that a seed gives the same one on every device."""
+    return torch.randperm(n, generator=torch.Generator().manual_seed(seed))
 
 
 class Sums:
