@@ -59,7 +59,7 @@ def squares(model, names=("",), rows=7, spoil=None):
 
 
 def settings(**changes):
-    way = {"rate": 0.05, "warm_up": 2 / max(1, changes.get("steps", 9)), "weight_decay": 0.1, "clip": 0.5}
+    way = {"rate": 0.05, "warm_up": 2 / max(2, changes.get("steps", 9)), "weight_decay": 0.1, "clip": 0.5}
     own = {key: changes.pop(key) for key in list(changes) if key in Optimisation.__dataclass_fields__}
     return Settings(**{"steps": 9, "seed": 3, "report": 4, **changes}, optimisation=Optimisation(**way | own))
 

@@ -140,6 +140,14 @@ def test_shares_near_one_and_of_few_items_are_covered(n, p, directions):
     assert np.mean([one.low <= p <= one.high for one in found]) > 0.9
 
 
+def test_shares_that_rounding_put_out_of_range_and_those_that_do_not_vary_have_an_interval():
+    for values in ([1, 1 - 1.1e-16, 1, 1], [1.0000001, 1, 1.0000001, 1], [0, -1e-9, 0, 0], [0.7] * 7):
+        found = share_interval(torch.tensor(values, dtype=torch.float64))
+        assert 0 <= found.low <= found.value <= found.high <= 1 and found.high - found.low > 0.2
+    unknown = share_interval(torch.tensor([0.5, math.nan]))
+    assert math.isnan(unknown.value) and not unknown.known
+
+
 def test_a_mean_of_few_items_is_covered():
     draws = np.random.default_rng(0).normal(size=(2000, 3))
     found = [mean_interval(torch.from_numpy(row)) for row in draws]

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from isogloss.errors import InputError
 from isogloss.recipes import RECIPES
 from isogloss.report import VIEWS, write_page
 from isogloss.report.curves import RunFolder
-from isogloss.report.page import best_layers, compared, read_run, sweep_sentences, thin_rows, view_of
+from isogloss.report.page import OWN_PAGE, best_layers, compared, read_run, sweep_sentences, thin_rows, view_of
 from isogloss.runs import table
 from isogloss.runs.table import frame, row
 
@@ -192,6 +193,14 @@ def test_seeds_of_one_map_are_not_ranked(tmp_path):
     assert best_layers(runs) == []
 
 
+def test_maps_of_sentences_that_other_seeds_drew_are_not_compared_part_by_part(tmp_path):
+    runs = [read_run(write_run(tmp_path / name, Shape(data="talks", model=name))) for name in ("one", "two")]
+    for seed, run in enumerate(runs):
+        run.arguments = {**run.arguments, "seed": seed}
+    (said,) = best_layers(runs)
+    assert said.endswith("the first two intervals overlap.")
+
+
 def test_a_file_that_is_no_page_is_not_overwritten(run, tmp_path):
     (tmp_path / "mine.html").write_text("my own text")
     with pytest.raises(InputError, match="mine.html exists and is no page of isogloss; give --out another name"):
@@ -199,6 +208,8 @@ def test_a_file_that_is_no_page_is_not_overwritten(run, tmp_path):
     assert (tmp_path / "mine.html").read_text() == "my own text"
     for _ in range(2):
         assert write_page([run], tmp_path / "page.html", figures=False).is_file()
+    for page in Path("results").glob("*/report.html"):
+        assert OWN_PAGE in page.read_bytes()[:2048], "a page of an earlier version is written again"
 
 
 def test_a_run_without_points_record_or_intervals_still_makes_a_page(tmp_path):

@@ -65,7 +65,8 @@ class Mapping:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Map x (n, d_x) to (n, d_y), in the precision (of whole numbers float32) and on the device of x."""
-        require(isinstance(x, Tensor), f"a mapping takes vectors, a tensor (n, {self.weight.shape[1]}), not {x!r:.60}")
+        if not isinstance(x, Tensor):
+            raise InputError(f"a mapping takes vectors, a tensor (n, {self.weight.shape[1]}), not {x!r:.60}")
         if x.shape[-1] != self.weight.shape[1]:
             raise InputError(f"these vectors have width {x.shape[-1]} and the mapping takes {self.weight.shape[1]}")
         x = x if x.is_floating_point() else x.float()

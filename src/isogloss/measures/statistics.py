@@ -321,10 +321,11 @@ def share_interval(values: Tensor, *, floor: float = math.nan) -> Interval:
     >>> share_interval(Tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1])).share
     '1.000 [0.662, 1.000]'
     """
-    n, mean, variance = values.numel(), float(values.double().mean()), float(values.double().var(correction=0))
-    if n < 2:
+    values, n = values.double().clamp(0, 1), values.numel()  # rounding may have left the range
+    mean, variance = float(values.mean()), float(values.var(correction=0))
+    if n < 2 or math.isnan(mean):
         return Interval(mean, n=n, floor=floor)
-    items = n * max(mean * (1 - mean), 0.0) / variance if variance > 0 else float(n)
+    items = n * mean * (1 - mean) / variance if variance > 1e-12 else float(n)
     return Interval(mean, *_wilson_ends(mean, items, t_quantile(n - 1)), n, floor)
 
 

@@ -193,6 +193,9 @@ def over_pairs(words: str, values: Sequence[float], seeds: Sequence[Seeds], test
     """
     pairs = two_way_mean(values)
     training = two_way_mean(by_seed(each for each in seeds if len(each) >= LEAST))
+    # Pairs with one seed share it: a seed's weight in the mean is its share of each pair, averaged over pairs.
+    weights = [sum(1 / len(each) for each in seeds if seed in each) / len(seeds) for seed in set().union(*seeds)]
+    training = replace(training, error=training.error * math.sqrt(training.n * sum(w * w for w in weights)))
     whole = replace(pairs, error=math.hypot(pairs.error, training.error))
     if whole.error > 0:
         parts = ((each.error / whole.error) ** 4 / each.freedom for each in (pairs, training))

@@ -421,7 +421,8 @@ def levels(results: Results) -> Iterator[Contrast]:
     ends = np.array([curve.values[:, -1] for curve in curves.values()]).T  # (seeds, blocks)
     # The other seeds decide which block is highest and which is lowest, so that blocks without a difference give 1.
     high, low = (ends[range(len(ends)), peaks] for peaks in (_peaks(ends), _peaks(-ends)))
-    (bottom, least), *_, (top, most) = sorted(zip(curves, ends.mean(axis=0), strict=True), key=lambda end: end[1])
+    ordered = sorted(zip(curves, ends.mean(axis=0), strict=True), key=lambda end: end[1])
+    (bottom, least), (top, most) = ordered[0], ordered[-1]
     words = f"from {number(least)} in block {bottom} to {number(most)} in block {top}, {{}} times"
     yield Contrast(words, high / low, above, 1.0, log=True)
 

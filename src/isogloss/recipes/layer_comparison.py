@@ -76,7 +76,7 @@ def layer_rows(
         coordinates = {**base, "layer": layer, "unit": unit, "method": method, "n": n}
         yield row(f"{measure}_mean", mean.interval, **coordinates)
         behind = jackknife_interval(best.value - mean.value, best.without - mean.without, among=pairs)
-        yield row(f"{measure}_behind", behind, **coordinates)
+        yield row(f"{measure}_behind", behind.clipped(-1.0, 1.0), **coordinates)
     count = len(best.without)
     if len(known) > 1 and count > 3:
         scores = torch.stack([mean.scores for mean in known])  # (layers, count)

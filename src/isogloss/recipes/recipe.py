@@ -289,7 +289,8 @@ Aligner = Annotated[
     Literal["ibm2", "fast_align"], "statistical aligner for text without word links: IBM model 2, or as in fast_align"
 ]
 Seed = Annotated[
-    int, Option("seed of every random draw, the first of several training seeds", SCHEDULE, least=0, below=2**63)
+    int,
+    Option("seed of every random draw, and of the first training if there are several", SCHEDULE, least=0, below=2**63),
 ]
 Device = Annotated[str, Option("auto, cpu, cuda or mps", COMPUTE)]
 ReadingDevice = Annotated[str, Option("auto, cpu, cuda or mps; split: all GPUs, then memory, then disk", COMPUTE)]

@@ -35,7 +35,7 @@ from isogloss.recipes.layer_comparison import bitext_with, shared_layers
 from isogloss.recipes.recipe import Option, Work, recipe
 from isogloss.recipes.task_sets import TaskSets, lost_notes, read_sets, skipped_rows, tokenise_set
 from isogloss.runs.run import Run
-from isogloss.runs.table import Row, mean_rows, row
+from isogloss.runs.table import OTHERS, Row, mean_rows, row
 from isogloss.seeds import seed_of
 from isogloss.stack.edit import freeze, with_fresh_blocks
 from isogloss.stack.load import choose_device, load
@@ -479,6 +479,6 @@ def _condition_rows(
         models = task_scores.scored_models(folder / condition, rate)
         for entry in task_scores.result_rows(models, sets, {**coordinates, "condition": condition}):
             repeated = entry["target"] == sets.source and condition != STITCHED
-            if entry["target"] != task_scores.OTHERS and entry["measure"] != "chosen_rate" and not repeated:
+            if entry["target"] != OTHERS and entry["measure"] != "chosen_rate" and not repeated:
                 rows.append(entry)
     return rows

@@ -30,12 +30,7 @@ from isogloss.measures import scores as ratios
 from isogloss.measures.scores import Score, left_out, resampled
 from isogloss.measures.statistics import PARTS, percentile_interval
 from isogloss.recipes.task_sets import TaskSet, TaskSets
-from isogloss.runs.table import (
-    ORACLE,
-    OTHERS as OTHERS,  # `stitch` reads it from here
-    Row,
-    row,
-)
+from isogloss.runs.table import ORACLE, OTHERS, Row, row
 from isogloss.seeds import seed_of
 from isogloss.tasks.frozen_prefix import Prefix
 from isogloss.tasks.model import TaskModel, predict

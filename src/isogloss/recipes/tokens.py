@@ -4,7 +4,7 @@ Languages with a small share of the vocabulary need more tokens for the same sen
 and it costs more money and time (Petrov et al. 2023, Ahia et al. 2023). On parallel text this cost is a ratio, the
 *premium*: tokens of a language over tokens of English for the same sentences. Weights are not needed. Optionally, the
 bits per byte of the language model are measured, too, which can be compared between vocabularies. Bytes of text that
-the tokenizer does not know are left out: they are not predicted, and a text would seem easy for being unknown.
+the tokenizer does not know are left out: they are not predicted, and otherwise unknown text would lower the score.
 
 Sums over each of twenty parts of the sentences are kept, and ratios are formed last, with a jackknife over the parts.
 """

@@ -233,7 +233,7 @@ def compared_text(given: Sequence[Bitext | Corpus], *, size: int, shifted: bool)
     text = text.keep(text.distinct_rows)
     fewest = max(4 * BATCHES, size + BATCHES - 1 if shifted else BATCHES * size)
     name, rows = text.name or "the parallel text", text.rows
-    require(rows >= fewest, f"{name} has {rows} sentences; comparing languages needs at least {fewest}")
+    require(rows >= fewest, f"{name} has {rows} sentences; comparing languages needs at least {fewest} different ones")
     return text
 
 

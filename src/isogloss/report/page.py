@@ -42,7 +42,7 @@ from isogloss.runs import read_facts, read_rows, table
 HERE = Path(__file__).parent
 SCRIPTS = ("page", "charts", "word_map", "table")
 LONG_VALUE = 40
-GENERATOR = '<meta name="generator" content="isogloss">'  # in every page, so that no other file is overwritten
+OWN_PAGE = b"default-src 'none'; style-src 'sha256-"  # at the start of every page, so that no other file is overwritten
 MOST_ROWS = 12_000
 EMPTY = {Figure: Figure("", "", "", ()), Panel: Panel("", ()), Line: Line("", (), ())}
 NUMERIC = ("steps", "value", "low", "high", "floor", "n", "members")  # numeric fields of a line
@@ -173,6 +173,12 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
         The path of the page.
     """
     require(folders, "a report needs at least one run folder; give what `isogloss map --out` wrote")
+    page = Path(path)
+    if page.is_dir() or page.suffix == "":
+        page = page / "report.html"
+    if page.is_file():
+        with page.open("rb") as file:
+            require(OWN_PAGE in file.read(2048), f"{page} exists and is no page of isogloss; give --out another name")
     for folder in map(Path, folders if figures else ()):
         for run_folder in (folder, *folder.glob("jobs/*")):
             draw_points(run_folder)
@@ -189,13 +195,6 @@ def write_page(folders: Sequence[str | Path], path: str | Path, *, figures: bool
     shown = list(map(view_of, runs))
     views = [replace(view, verdict=[*view.verdict, *said]) for view, (_, said) in zip(shown, together, strict=True)]
     views[0] = replace(views[0], verdict=[*best_layers(runs), *views[0].verdict])
-    page = Path(path)
-    if page.is_dir() or page.suffix == "":
-        page = page / "report.html"
-    if page.is_file():
-        with page.open("rb") as file:
-            made_here = GENERATOR.encode() in file.read(2048)
-        require(made_here, f"{page} exists and is no page of isogloss; give --out another name")
     for folder in {page.parent, *(run.path / name for run in runs for name in ("", "figures"))}:
         clear_leftovers(folder, locked=False)
     text = render(runs, views)
@@ -266,15 +265,16 @@ def best_layers(runs: Sequence[RunFolder]) -> list[str]:
     known = [(run.lead, run.name) for run in maps if run.lead is not None and run.lead.peak.known]
     same = {(lead.measure, lead.method, lead.counts, lead.members) for lead, _ in known}
     texts = {json.dumps([run.data, run.record.get("hashes", {}).get("data")]) for run in maps}
-    seeds = {run.arguments.get("seed") for run in maps}
-    but_seeds = {json.dumps([run.model, {**run.arguments, "seed": 0}], default=str) for run in maps}
-    if len(known) < max(2, len(runs)) or len(same) > 1 or len(texts) > 1 or len(seeds) > len(but_seeds) == 1:
+    but_seeds = [json.dumps([run.model, {**run.arguments, "seed": 0}], default=str) for run in maps]
+    seeds = {run.arguments.get("seed") for run in maps}  # which draw the sentences
+    several = len(seeds) > 1 and len(set(but_seeds)) < len(maps)
+    if len(known) < max(2, len(runs)) or len(same) > 1 or len(texts) > 1 or several:
         return []
     ranked = sorted(known, key=lambda pair: -pair[0].peak.value)
     said = [f"{name} {lead.peak.say(curves.number)} (layer {lead.best})" for lead, name in ranked]
     (first, best), (second, _) = ranked[:2]
     change = change_interval([second.peak], [first.peak], among=len(first.at) * len(second.at))
-    if change.known:
+    if change.known and len(seeds) == 1:
         told = f"the first two differ by {change.say(curves.number)} on the same sentences"
     else:
         told = f"the first two intervals {'overlap' if curves.overlap(first.peak, second.peak) else 'do not overlap'}"

@@ -453,8 +453,8 @@ def _plan_sentences(experiment: Experiment, head: str) -> list[str]:
         words = f"{head}{plan}: {trained_in.measure} {_cell(trained_in, index)} in {home}"
         for mean in select(sets.values(), target=OTHERS):
             reading, gap = mean.readings[index], _cell(experiment.gaps.get("gap"), index)
-            unclear = " and nothing better is shown" if reading.low <= reading.floor else ""
-            chance = "" if isnan(reading.floor) else f", where chance gives {number(reading.floor)}{unclear}"
+            unclear = "which is not clearly above chance, " if reading.low <= reading.floor else "where chance gives "
+            chance = "" if isnan(reading.floor) else f", {unclear}{number(reading.floor)}"
             words += f", {_cell(mean, index)} in the others{chance}, a gap of {gap}"
         others = [name for name, part in sets.items() if part.target not in (source, OTHERS)]
         ranked = sorted(others, key=lambda name: -sets[name].readings[index].value)

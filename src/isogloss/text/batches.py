@@ -284,7 +284,8 @@ def known_text(tokenizer: Any, corpus: Corpus, row: int) -> tuple[str, float]:
     """A sentence without what its tokenizer does not know, and the number of words in it, with shares of words.
 
     An unknown token is never predicted: with the text behind it, a loss per word, character or byte would be the lower
-    the less of a text is known. Left out are the characters of unknown tokens and the space before them. A slow
+    the less of a text is known. Left out are the characters of unknown tokens and the space before them (which some
+    vocabularies predict as a piece of its own; its loss stays). A slow
     tokenizer has no character offsets; its sentences are returned whole.
 
     >>> known_text(tokenizer, Corpus("en", ["a 𒍅 cat"]), 0)  # doctest: +SKIP
@@ -298,7 +299,7 @@ def known_text(tokenizer: Any, corpus: Corpus, row: int) -> tuple[str, float]:
     for number, (start, end) in zip(encoded["input_ids"], encoded["offset_mapping"], strict=True):
         if number == tokenizer.unk_token_id:
             known[len(text[:start].rstrip()) : end] = False
-    return "".join(compress(text, known)), float(sum(known[start:end].mean() for start, end in spans))
+    return "".join(compress(text, known)), float(sum(known[start:end].mean() for start, end in spans if start < end))
 
 
 def padded_rows(chosen: Sequence[int] | np.ndarray, starts: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray, ...]:

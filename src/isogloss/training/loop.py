@@ -66,6 +66,9 @@ class Optimisation:
     betas: tuple[float, float] = (0.9, 0.98)
     epsilon: float = 1e-6
 
+    def __post_init__(self) -> None:
+        require(0 <= self.warm_up <= 1, f"warm_up is a share of the updates, from 0 to 1, not {self.warm_up}")
+
 
 def rate_at(step: int, *, steps: int, optimisation: Optimisation) -> float:
     """The learning rate of update `step` (0 is the first) out of `steps`.

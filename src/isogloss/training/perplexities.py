@@ -183,7 +183,8 @@ class _Reader:
         with measuring(model), arithmetic(self.device, self.dtype), packed(encoder) if self.packing else nullcontext():
             scores = loss_head(model)
             for batch in (batch.to(self.device) for batch in batches):
-                states = encoder(**batch.inputs, **options)[0].flatten(0, 1)[batch.asked]  # (k, width)
+                states = encoder(**batch.inputs, **options)[0].to(self.device)  # the last block may be elsewhere
+                states = states.flatten(0, 1)[batch.asked]  # (k, width)
                 for part, labels in zip(torch.split(states, at_once), torch.split(batch.labels, at_once), strict=True):
                     nats.append(cross_entropy(scores(part).float(), labels, reduction="none"))
                 owners.append(batch.owners)
