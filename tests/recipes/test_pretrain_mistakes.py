@@ -76,7 +76,7 @@ def test_text_and_lists_given_from_python_as_one_string(files, tmp_path):
         pretrain("qaa.txt", out=tmp_path / "run", **SMALL)
     with pytest.raises(InputError, match="--repeat x=2: no file"):
         pretrain(files, out=tmp_path / "run", repeat="x=2", **SMALL)
-    with pytest.raises(InputError, match="text is a Bitext or a Corpus, as read_bitext reads them, not 'x.tsv'"):
+    with pytest.raises(InputError, match="text is a Bitext, as read_bitext reads it, or .*, not 'x.tsv'"):
         pretrain(files, "x.tsv", out=tmp_path / "run", **SMALL)
 
 

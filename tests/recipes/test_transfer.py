@@ -233,7 +233,7 @@ def test_the_command_tells_what_is_left_elsewhere(tiny, sets, tmp_path):
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert "freeze:0: span_f1 " in result.output
-    assert "in the others, where chance gives" in result.output and ", a gap of" in result.output
+    assert "in the others, which is not clearly above chance, " in result.output and ", a gap of" in result.output
     assert (tmp_path / "run" / "report.html").is_file()
     assert len(read_rows(tmp_path / "run"))
 

@@ -319,7 +319,7 @@ def share_interval(values: Tensor, *, floor: float = math.nan) -> Interval:
     interval for that many items, with the t quantile of n - 1 degrees of freedom. NaN for fewer than two values.
 
     >>> share_interval(Tensor([1, 1, 1, 1, 1, 1, 1, 1, 1, 1])).share
-    '1.000 [0.662, 1.000]'
+    '1.000 [0.661, 1.000]'
     """
     values, n = values.double().clamp(0, 1), values.numel()  # rounding may have left the range
     mean, variance = float(values.mean()), float(values.var(correction=0))

@@ -574,9 +574,11 @@ def name_partners(run: RunFolder, centre: str, lead: Curve) -> list[str]:
             f"At layer {best} no language is clearly closer to {middle} than another: from {said[ranked[0]]} to "
             f"{said[ranked[-1]]} the intervals overlap."
         ]
-    readings = {code: partners[code].readings[best] for code in ranked}
-    nearest = [said[code] for code, reading in readings.items() if reading.high >= near.low and reading.low > far.high]
-    farthest = [said[code] for code, reading in readings.items() if reading.low <= far.high and reading.high < near.low]
+    # Those that cannot be told from the closest, or from the farthest; one between that overlaps both is not named.
+    between = {code: partners[code].readings[best] for code in ranked[1:-1]}
+    alike = [said[code] for code, reading in between.items() if reading.high >= near.low and reading.low > far.high]
+    apart = [said[code] for code, reading in between.items() if reading.low <= far.high and reading.high < near.low]
+    nearest, farthest = [said[ranked[0]], *alike], [*apart, said[ranked[-1]]]
     low, high = (pick(count for curve in partners.values() for count in curve.counts) for pick in (min, max))
     warning = f"; they were searched among {low:,} to {high:,} sentences, and more sentences make it harder"
     closest = f"{listed(nearest)} {'is' if len(nearest) == 1 else 'are'} closest to {middle}"
