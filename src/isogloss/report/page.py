@@ -275,10 +275,12 @@ def best_layers(runs: Sequence[RunFolder]) -> list[str]:
     (first, best), (second, _) = ranked[:2]
     change = change_interval([second.peak], [first.peak], among=len(first.at) * len(second.at))
     if change.known and len(seeds) == 1:
-        told = f"the first two differ by {change.say(curves.number)} on the same sentences"
+        clear, told = change.low > 0, f"the first two differ by {change.say(curves.number)} on the same sentences"
     else:
-        told = f"the first two intervals {'overlap' if curves.overlap(first.peak, second.peak) else 'do not overlap'}"
-    return [f"By {first.name} at the best layer, {best} is highest: {', '.join(said)}; {told}."]
+        clear = not curves.overlap(first.peak, second.peak)
+        told = f"the first two intervals {'do not overlap' if clear else 'overlap'}"
+    opening = f"By {first.name} at the best layer, {f'{best} is' if clear else 'none is clearly'} highest"
+    return [f"{opening}: {', '.join(said)}; {told}."]
 
 
 def write_figures(folder: str | Path, out: str | Path) -> list[Path]:
